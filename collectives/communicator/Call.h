@@ -20,7 +20,7 @@ namespace hpu::collectives {
 struct Call {
   std::shared_ptr<CommunicatorState> state;
   Stream stream;
-  std::array<Buffer, 2> operands;  ///< Of a collective; kept until it is done, as `buffers`.
+  std::array<Buffer, 2> operands;  ///< Of a collective; their memory is kept until it is done, as that of `buffers`.
   std::array<Access, 2> operandAccesses;
   std::vector<Buffer> buffers;  ///< Of transfers.
   std::vector<Access> accesses;

@@ -277,7 +277,7 @@ StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count, E
   prediction.algorithm = choice->schedule->algorithm;
   prediction.reason = choice->reason;
   prediction.slices = choice->schedule->slices;
-  prediction.predictedNs = (choice->predictedPs + 999) / 1000;
+  prediction.predictedNs = (choice->timer->predictPs() + 999) / 1000;
   prediction.lowerBoundNs = (choice->lowerBoundPs + 999) / 1000;
   return prediction;
 }

@@ -116,7 +116,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     CollectiveArguments arguments;
     const void* stream = nullptr;  ///< Its state.
     Chosen chosen;
-    std::array<std::weak_ptr<const void>, 2> operands;  ///< As long as they live, the arguments are right.
+    std::array<std::weak_ptr<BufferState>, 2> operands;  ///< As long as they live, the arguments are right.
     std::array<Access, 2> accesses;
   };
   Repeated repeated;

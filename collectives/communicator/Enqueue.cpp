@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enqueuing: from checked calls to work of their streams, in the communicators' order.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -76,7 +77,7 @@ CollectiveOperation operationOf(const Piece& piece) {
   const Call& call = piece.call;
   CollectiveOperation operation;
   describe(operation, *call.state, call.arguments, piece.chosen,
-           {call.operands[0].state(), call.operands[1].state(), piece.scratch.buffer.state()});
+           {call.operands[0].keepAlive(), call.operands[1].keepAlive(), piece.scratch.buffer.keepAlive()});
   operation.scratch = piece.scratch.scratch;
   operation.partial = piece.scratch.partial;
   return operation;
@@ -137,7 +138,7 @@ Status enqueue(Piece& piece) {
     if (!state.weakOrder()) conflicts = state.addressOrder().conflicts(accesses, call.stream, state.number());
   };
   findConflicts();
-  KeptMemory kept = {call.operands[0].state(), call.operands[1].state()};
+  KeptMemory kept = {call.operands[0].keepAlive(), call.operands[1].keepAlive()};
   if (conflicts.empty() && !call.isTransfer &&
       extend(call.state, call.stream, call.arguments, piece.chosen, call.operandAccesses, kept, /*repeated=*/false)) {
     piece.work = state.growing;
@@ -195,7 +196,9 @@ void afterEnqueue(Piece& piece) {
 
 bool enqueueRepeated(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
                      const Stream& stream) {
-  KeptMemory kept;  // Let go without the lock.
+  // Let go without the lock.
+  KeptMemory kept;
+  std::array<Buffer, 2> operands;
   std::shared_ptr<CollectiveWork> work;
   {
     std::lock_guard lock(state->enqueueMutex);
@@ -204,8 +207,10 @@ bool enqueueRepeated(const std::shared_ptr<CommunicatorState>& state, const Coll
     if (!state->usable().ok()) return false;
     for (size_t i = 0; i < last.operands.size(); ++i) {
       if (last.accesses[i].begin == last.accesses[i].end) continue;
-      kept[i] = last.operands[i].lock();
-      if (!kept[i]) return false;
+      // The handle says that the address is still the program's.
+      operands[i] = Buffer(last.operands[i].lock());
+      if (!operands[i].valid()) return false;
+      kept[i] = operands[i].keepAlive();
     }
     AddressOrder& order = state->addressOrder();
     if (!state->weakOrder() && order.isShared() && !order.conflicts(last.accesses, stream, state->number()).empty())

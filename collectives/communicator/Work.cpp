@@ -377,8 +377,9 @@ TransferWork::TransferWork(const Call& call)
     : OperationWork(call.state, nameOf(call), false),
       transfers_(call.transfers),
       accesses_(call.accesses),
-      buffers_(std::make_shared<std::vector<Buffer>>(call.buffers)),
+      memory_(std::make_shared<std::vector<std::shared_ptr<const void>>>()),
       ports_(std::make_shared<const OperationPorts>(portsOf(transfers_, linksOf(*call.state)))) {
+  for (const Buffer& buffer : call.buffers) memory_->push_back(buffer.keepAlive());
   carries(ports_);
 }
 
@@ -390,7 +391,7 @@ void TransferWork::begin(CommunicatorState& state, int64_t arrivalPs, bool) {
     // The others wait for this rank's part.
     status = inContext(state, status);
     state.fail(status);
-    buffers_.reset();
+    memory_.reset();
     return ended(1, status, 0);
   }
   // Each follows those before it on its link.
@@ -413,13 +414,13 @@ void TransferWork::begin(CommunicatorState& state, int64_t arrivalPs, bool) {
   operation.timeoutMs = state.timeoutMs();
   operation.deadlineMs = state.deadlineMs();
   if (!transfers_.empty()) operation.type = transfers_.front().type;
-  operation.keepAlive[0] = std::move(buffers_);
+  operation.keepAlive[0] = std::move(memory_);
   operation.transfers = std::move(transfers_);
   state.executor().begin(std::move(operation), [this](OperationResult& result) { done(result); });
 }
 
 int64_t TransferWork::drop() {
-  buffers_.reset();
+  memory_.reset();
   return 1;
 }
 

@@ -181,7 +181,7 @@ class TransferWork final : public OperationWork {
 
   std::vector<Transfer> transfers_;
   std::vector<Access> accesses_;
-  std::shared_ptr<std::vector<Buffer>> buffers_;
+  std::shared_ptr<std::vector<std::shared_ptr<const void>>> memory_;
   const std::shared_ptr<const OperationPorts> ports_;
   std::vector<int64_t> portsReadyPs_;  // From when it is enqueued.
 };

@@ -2,7 +2,8 @@
 // Capture: what streams are asked to do is recorded instead of done, and replayed as a whole any
 // number of times, for a fraction of the cost of enqueuing it again.
 // The one thing to know: only work of streams is captured, collectives and repeatable work included. What the host
-// does itself (waiting, allocating, loading) is refused meanwhile, and the capture fails with the first such call.
+// does itself (waiting, allocating, loading, resetting the device) is refused meanwhile on the thread that began the
+// capture, which fails with the first such call. Other threads may reset the device: nothing captured is lost by that.
 //
 //   HPU_ASSIGN(auto session, hpu::CaptureSession::begin(stream));
 //   HPU_RETURN_IF_ERROR(stream.copyToDevice(in, data, bytes));

@@ -156,7 +156,8 @@ class HPU_API Communicator {
   Status reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, ReduceOp op,
                              double scale, const Stream& stream);
 
-  /// What the call would take. `count` as in the call. Does not communicate.
+  /// What the call would take. `count` as in the call. Does not communicate. Simulates the operation where the choice
+  /// does without: seconds for a reduce of 1 GiB on 128 nodes; where `reason` says "about" it has an estimate instead.
   StatusOr<Prediction> predict(Operation operation, int64_t count, ElementType type) const;
 
   /// A new communicator of the ranks with the same colour, ordered by (key, rank); invalid for

@@ -165,7 +165,8 @@ class HPU_API Device {
   /// In place of those before; an empty MemoryHooks ends them. Calls that have begun go on.
   Status setMemoryHooks(MemoryHooks hooks);
   /// In place of the one before; an empty function ends it. Called on the thread that found out, without locks, soon
-  /// after it happened; it must not wait for work of a device. What it throws is logged. Calls that have begun go on.
+  /// after it happened; a wait for work of a device, or a reset, is refused in it (kFailedPrecondition), and what it
+  /// throws is logged. Calls that have begun go on.
   Status setHealthHook(std::function<void(const HealthEvent&)> hook);
   /// By label, the largest first; the runtime's own (constants, workspaces) as well.
   std::vector<MemoryHolder> memoryHolders() const;
@@ -174,12 +175,15 @@ class HPU_API Device {
   /// some. Does not look at the device clock and takes no lock: for who watches whether it goes on.
   uint64_t workDone() const;
   /// Waits for all streams. Errors: the sticky errors of streams, with the code of the first;
-  /// kDeadlineExceeded.
+  /// kDeadlineExceeded; kFailedPrecondition (in a capture of the calling thread; work is not done and the call comes
+  /// from a function or hook that the runtime calls, which the work may wait for).
   Status synchronize(int64_t deadlineMs = -1);
   /// Makes a failed or stuck device usable again: drops all queued work, interrupts what runs, and
-  /// forgets the errors of all streams. Memory, its contents, streams and executables stay valid.
-  /// Errors: kDeadlineExceeded (work that does not end is named; deadlineMs < 0:
-  /// HPU_WAIT_TIMEOUT_MS).
+  /// forgets the errors of all streams. Memory, its contents, streams and executables stay valid, and captures go on:
+  /// nothing of them is enqueued. Errors: kDeadlineExceeded (work that does not end is named; deadlineMs < 0:
+  /// HPU_WAIT_TIMEOUT_MS); kFailedPrecondition, and nothing is reset: inside of a function or hook that the runtime
+  /// calls (it would wait for itself; tell another thread), and on a thread that captures a stream of the device (the
+  /// capture fails, too).
   Status reset(int64_t deadlineMs = -1);
 
   const std::shared_ptr<DeviceState>& state() const { return state_; }

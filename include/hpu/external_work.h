@@ -72,7 +72,8 @@ class HPU_API ExternalWork {
   virtual void behind(const ExternalWork& before, int64_t earliestPs);
   /// Everything before it on the stream is done. Called once: on a thread of the runtime, one that
   /// waits for the stream, or one that completes external work before it. Must not wait for
-  /// anything; may call complete(), which takes effect on return.
+  /// anything (in all functions here waits for work of a device are refused, kFailedPrecondition); may call complete(),
+  /// which takes effect on return.
   virtual void start(std::shared_ptr<ExternalTurn> turn) = 0;
   /// Whether start() may be called by Stream::enqueue itself, when nothing is before the work on the
   /// stream: saves waking a thread. Under locks of the runtime then, so start() must keep the turn

@@ -18,13 +18,15 @@ class BufferState;
 struct AllocateOptions {
   std::string label;              ///< Names the holder in statistics and errors.
   uint64_t requestedAddress = 0;  ///< 0: any. Else this address (a multiple of 256), or kAlreadyExists.
-  /// Where nothing fits, wait for enqueued work that holds memory. False: only what is free now will do.
+  /// Where nothing fits, wait for enqueued work that holds memory. False: only what is free now will do. Inside of what
+  /// a device's work calls (external work, and hooks at the end of work) nothing is waited for.
   bool wait = true;
 };
 
 /// What a program hears of its allocations (Device::setMemoryHooks); each may be empty. Called on the thread that
 /// allocates or frees, which may be one of the runtime (memory is freed when the work that uses it is done), without
-/// locks: they may allocate and free. What they throw is logged; outOfMemory has freed nothing then.
+/// locks: they may allocate and free. Where the end of work calls them, a wait for work of a device and a reset are
+/// refused (kFailedPrecondition). What they throw is logged; outOfMemory has freed nothing then.
 struct MemoryHooks {
   std::function<void(uint64_t address, int64_t bytes, const std::string& label)> allocated;
   std::function<void(uint64_t address, int64_t bytes)> freed;
@@ -59,6 +61,11 @@ class HPU_API Buffer {
   /// streams, so synchronize first. Takes host memory for all its bytes with the call. Errors: kUnimplemented (the
   /// device's memory is not in reach of the host; copy it), kFailedPrecondition (an empty handle), kResourceExhausted.
   StatusOr<void*> hostView() const;
+
+  /// The memory without the handle, for work that was given its address only (ExternalWork): kept until that is done,
+  /// it is not freed before. Unlike a handle it does not keep memory of a pool that was freed (MemoryPool::free) from
+  /// the stream's next work. Null for an empty handle.
+  std::shared_ptr<const void> keepAlive() const;
 
   const std::shared_ptr<BufferState>& state() const { return state_; }
   explicit Buffer(std::shared_ptr<BufferState> state);

@@ -23,7 +23,7 @@ namespace hpu {
 
 struct MemoryPoolOptions {
   std::string label = "pool";  ///< Names its memory in statistics and errors.
-  int64_t maxBytes = 0;        ///< Of HBM that it may hold; 0: what the device has.
+  int64_t maxBytes = 0;        ///< Of HBM that it may hold, without what is still waited for; 0: what the device has.
   /// Of unused memory that it keeps; more goes back to the device when its work is done. < 0: all.
   int64_t keepBytes = -1;
 };
@@ -58,9 +58,10 @@ class HPU_API MemoryPool {
   StatusOr<Buffer> allocate(int64_t bytes, const Stream& stream);
   /// Behind what was enqueued on `stream`. Handles and views that are left keep the memory from being used again until
   /// they are gone; use them no more. Work that was given an address only (functions of the program, external work) is
-  /// not known to use the memory: keep a handle until it is done. A buffer that is let go without this call goes back
-  /// when the work that uses it is done. Errors: kInvalidArgument (no buffer of this pool, or a view of one),
-  /// kFailedPrecondition (freed already).
+  /// not known to use the memory: keep a handle, or Buffer::keepAlive(), until it is done. After a reset of the device
+  /// memory of buffers from before it is used again when nothing holds it any more, whoever freed it. A buffer that is
+  /// let go without this call goes back when the work that uses it is done. Errors: kInvalidArgument (no buffer of this
+  /// pool, or a view of one), kFailedPrecondition (freed already).
   Status free(Buffer buffer, const Stream& stream);
   /// Gives unused memory whose work is done back to the device until at most `keepBytes` are left of it; how much.
   int64_t trim(int64_t keepBytes = 0);

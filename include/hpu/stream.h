@@ -102,8 +102,9 @@ class HPU_API Stream {
   /// Calls a function of the program at its turn in the stream: what is before it is done, what comes after it begins
   /// when it has returned; not called when the stream has failed. What it returns or throws is a failure of the stream.
   /// It takes no device time. `name`: for traces and errors. Functions of a device run one after another on a thread of
-  /// the runtime; they may enqueue, but not wait for work of a device (kFailedPrecondition). Errors: kInvalidArgument
-  /// (empty), kFailedPrecondition (the stream is captured).
+  /// the runtime; they may enqueue, but not wait for work of a device or reset one (kFailedPrecondition), and may let
+  /// go of the device. None begins while the process exits, unless the thread that exits waits for it. Errors:
+  /// kInvalidArgument (empty), kFailedPrecondition (the stream is captured).
   Status callHost(std::function<Status()> function, const std::string& name = "host function");
   /// Calls `told` once, on the same thread, when everything enqueued so far is done, with ok, or with the failure of
   /// the stream, which stays there; with kCancelled after a reset. The stream does not wait for it. Calls for one

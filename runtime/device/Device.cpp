@@ -185,13 +185,9 @@ Status Device::synchronize(int64_t deadlineMs) {
 Status Device::reset(int64_t deadlineMs) {
   trace::HostScope scope("Device.reset");
   HPU_RETURN_IF_ERROR(check(state_));
-  Status status = state_->driver()->reset(deadlineMs);
-  if (status.ok())
-    state_->health().tell(HealthEvent::Kind::kReset, {},
-                          cancelled(base::strCat("device ", info().index, " was reset: what was enqueued is gone")));
-  else if (status.code() == StatusCode::kDeadlineExceeded)
-    state_->health().tell(HealthEvent::Kind::kWaitTooLong, {}, status);
-  return status;
+  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
+      *state_, "Device::reset", "it is no work of a stream, and a replay would not reset the device again"));
+  return state_->reset(deadlineMs);
 }
 
 }  // namespace hpu

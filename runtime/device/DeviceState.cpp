@@ -8,16 +8,21 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Deadline.h"
+#include "base/ExitGate.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
 #include "base/ProcessOwned.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "base/Thread.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/driver/HostWindow.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/memory/MemoryPoolState.h"
@@ -81,8 +86,8 @@ StatusOr<int> wantedIndex(const driver::DriverEntry& entry, const DeviceOptions&
 constexpr int kMaxVainTries = 200;
 
 /// After an attempt that found the device (any: all of them) taken: waits as long as it is worth
-/// trying again; false when it is not.
-bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& patience, int& vainTries) {
+/// trying again; false when it is not. Errors: refuseInCallback.
+StatusOr<bool> awaitDevice(const DeviceOptions& options, int index, const base::Deadline& patience, int& vainTries) {
   base::Deadline deadline = patience;
   bool vain = false;
   if (index != kAnyDevice) {
@@ -90,6 +95,7 @@ bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& 
     vain = owner == 0;
     // This process is just closing it, which takes as long as the work that is enqueued.
     if (owner == ::getpid()) {
+      HPU_RETURN_IF_ERROR(refuseInCallback(base::strCat("Device::open of device ", index, ", which is closing,")));
       if (auto own = base::Deadline::fromMs(-1); own.ok()) deadline = *own;
     }
   }
@@ -102,6 +108,33 @@ bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& 
   if (!vain) return true;
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return ++vainTries < kMaxVainTries;
+}
+
+/// Closes a device with its last share. Closing waits for the device's work: a thread that is inside of some, or of a
+/// function that some waits for, would wait for itself, so another one does it then.
+struct Closer {
+  explicit Closer(std::shared_ptr<driver::DriverDevice> closes) : driver(std::move(closes)) {}
+  ~Closer() {
+    if (currentCallback() == Callback::kNone) return;
+    // The callback does not return any more, or is cut short, and the process ends.
+    if (base::isExiting()) {
+      base::abandon(driver);
+      return;
+    }
+    try {
+      base::startThread("hpu-closer", [closes = std::move(driver)] {}).detach();
+    } catch (const std::system_error&) {
+      // The system has no thread: it was closed here, and has waited for HPU_WAIT_TIMEOUT_MS at most.
+    }
+  }
+  Closer(const Closer&) = delete;
+  Closer& operator=(const Closer&) = delete;
+  std::shared_ptr<driver::DriverDevice> driver;
+};
+
+std::shared_ptr<driver::DriverDevice> withCloser(std::shared_ptr<driver::DriverDevice> driver) {
+  driver::DriverDevice* device = driver.get();
+  return {base::makeProcessOwned<Closer>(std::move(driver)), device};
 }
 
 /// What must agree for two open calls to mean the same device.
@@ -136,7 +169,8 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   for (int vainTries = 0;;) {
     StatusOr<std::shared_ptr<DeviceState>> result = tryOpen(*chosen, options, index);
     if (result.ok() || !chosen->owned || result.status().code() != busy) return result;
-    if (!awaitDevice(options, index, patience, vainTries)) return result;
+    HPU_ASSIGN(bool again, awaitDevice(options, index, patience, vainTries));
+    if (!again) return result;
   }
 }
 
@@ -164,7 +198,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::Driver
 
 DeviceState::DeviceState(std::shared_ptr<driver::DriverDevice> driver)
     : hostCalls_(base::makeProcessOwned<HostCalls>()),
-      driver_(std::move(driver)),
+      driver_(withCloser(std::move(driver))),
       id_(gNextId.fetch_add(1)),
       memory_(*driver_) {
   driver_->setMemorySource([this] { return memory_.info(); });
@@ -252,18 +286,22 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
       if (auto stream = entry.lock()) streams.push_back(std::move(stream));
     orphans = orphans_;
   }
+  constexpr std::string_view kCall = "Device::synchronize";
   // Nothing is taken before all is done: a failure would be lost behind the deadline of another stream.
-  for (const auto& stream : streams) HPU_RETURN_IF_ERROR(stream->waitAll(deadline.remainingMs()));
+  for (const auto& stream : streams) HPU_RETURN_IF_ERROR(stream->waitAll(deadline.remainingMs(), kCall));
   // The failure of a stream that is gone was logged when it went; only a timeout is news.
-  for (driver::Ticket ticket : orphans)
+  for (driver::Ticket ticket : orphans) {
+    if (driver_->done(ticket)) continue;
+    HPU_RETURN_IF_ERROR(refuseInCallback(kCall));
     if (Status status = driver_->wait(ticket, deadline.remainingMs()); !driver_->done(ticket)) {
       if (deadlineMs != 0) health_->tell(HealthEvent::Kind::kWaitTooLong, {}, status);
       return status;
     }
+  }
   Status first;
   std::vector<Status> told;
   for (const auto& stream : streams) {
-    Status status = stream->synchronize(deadline.remainingMs());
+    Status status = stream->synchronize(deadline.remainingMs(), kCall);
     if (status.ok()) continue;
     // The same failure, which the stream has because it waited for the other one.
     auto same = [&](const Status& other) { return status.work() && other.work() == status.work(); };
@@ -277,12 +315,21 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
   return first;
 }
 
-Status TicketHandle::wait(int64_t deadlineMs) const {
-  if (HostCalls::onThread() && !done())
-    return failedPrecondition(
-        "a function that a stream calls (Stream::callHost, Stream::onDone) must not wait for work of a device, which "
-        "may "
-        "wait for the function; enqueue what is to come after it");
+Status DeviceState::reset(int64_t deadlineMs) {
+  HPU_RETURN_IF_ERROR(refuseEndingInCallback("Device::reset"));
+  memory_.resetBegins();
+  Status status = driver_->reset(deadlineMs);
+  memory_.resetEnds();
+  if (status.ok())
+    health_->tell(HealthEvent::Kind::kReset, {},
+                  cancelled(base::strCat("device ", info().index, " was reset: what was enqueued is gone")));
+  else if (status.code() == StatusCode::kDeadlineExceeded)
+    health_->tell(HealthEvent::Kind::kWaitTooLong, {}, status);
+  return status;
+}
+
+Status TicketHandle::wait(int64_t deadlineMs, std::string_view call) const {
+  if (currentCallback() != Callback::kNone && !done()) return refuseInCallback(call);
   Status status = device_->driver()->wait(ticket_, deadlineMs);
   if (done()) return okStatus();
   // Not of a wait that only asks.

@@ -60,7 +60,9 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   void addStream(const std::shared_ptr<StreamState>& stream);
   /// A stream is gone whose last work may still run.
   void addOrphan(driver::Ticket last);
+  /// As Device::synchronize and Device::reset.
   Status synchronize(int64_t deadlineMs);
+  Status reset(int64_t deadlineMs);
 
  private:
   /// Without waiting for a device that is in use.
@@ -103,8 +105,9 @@ class TicketHandle {
   bool seen() const { return device_->driver()->seen(ticket_); }
   /// What it failed with, when it is done; ok when it is not.
   Status failure() const { return device_->driver()->failure(ticket_); }
-  /// Waits until it is done, whether it failed or not. Errors: kDeadlineExceeded, a bad setting.
-  Status wait(int64_t deadlineMs) const;
+  /// Waits until it is done, whether it failed or not; `call` is the caller's, for errors. Errors: kDeadlineExceeded, a
+  /// bad setting, kFailedPrecondition (not done, and the thread is inside of a callback: Callback.h).
+  Status wait(int64_t deadlineMs, std::string_view call) const;
   /// Device time at its end; the calling thread has observed it then. It must be done.
   StatusOr<int64_t> observeEndNs() const;
 

@@ -6,6 +6,7 @@
 #include "base/ProgramCall.h"
 #include "hpu/health.h"
 #include "runtime/device/DeviceState.h"
+#include "runtime/driver/Callback.h"
 
 namespace hpu {
 
@@ -24,7 +25,10 @@ void Health::tell(HealthEvent::Kind kind, const std::string& source, const Statu
       std::lock_guard lock(mutex_);
       hook = hook_;
     }
-    if (hook) (*hook)({kind, source, status});
+    if (!hook) return;
+    CallbackScope scope(Callback::kHealthHook);
+    (*hook)({kind, source, status});
+    hook.reset();
   });
 }
 

@@ -11,9 +11,9 @@
 #include "base/ProgramCall.h"
 #include "base/StatusMacros.h"
 #include "hpu/stream.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/event/EventState.h"
 #include "runtime/event/EventWatcher.h"
-#include "runtime/stream/HostCalls.h"
 #include "runtime/trace/Recorder.h"
 
 namespace hpu {
@@ -24,12 +24,13 @@ Status check(const std::shared_ptr<EventState>& event) {
   return event->checkProcess();
 }
 
-/// An event that the host may ask about: it may be used, and was not recorded in a capture, where nothing is done yet.
-Status checkAskable(const std::shared_ptr<EventState>& event, std::string_view call) {
+/// What an event stands for that the host asks about: it may be used, and was not recorded in a capture, where nothing
+/// is done yet.
+StatusOr<Recorded> recordedForHost(const std::shared_ptr<EventState>& event, std::string_view call) {
   HPU_RETURN_IF_ERROR(check(event));
-  CapturedPoint point = event->captured();
-  if (!point.set) return okStatus();
-  if (auto capture = point.capture.lock(); capture && capture->active())
+  Recorded recorded = event->recorded();
+  if (!recorded.captured.set) return recorded;
+  if (auto capture = recorded.captured.capture.lock(); capture && capture->active())
     return capture->refuse(call, "the event was recorded in the capture and is not done in it");
   return failedPrecondition(base::strCat(call,
                                          ": the event was recorded in a capture, where it only orders the streams; "
@@ -37,21 +38,22 @@ Status checkAskable(const std::shared_ptr<EventState>& event, std::string_view c
 }
 
 /// The ticket of an event whose device time is asked for.
-StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std::string_view which) {
-  if (event.shared() || event.opened())
+StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const std::shared_ptr<EventState>& event, std::string_view call,
+                                                   std::string_view which) {
+  HPU_ASSIGN(Recorded recorded, recordedForHost(event, call));
+  if (event->shared() || event->opened())
     return failedPrecondition(base::strCat("the ", which,
                                            " is shared between processes and has no device time; record one that is "
                                            "not shared (Event()) beside it"));
-  if (!event.timed())
+  if (!event->timed())
     return failedPrecondition(base::strCat("the ", which,
                                            " was made without a device time (EventOptions::timed is false); record one "
                                            "that has it (Event())"));
-  std::shared_ptr<TicketHandle> ticket = event.ticket();
-  if (!ticket)
+  if (!recorded.ticket)
     return failedPrecondition(base::strCat("the ", which, " was never recorded; Stream::record gives it a time"));
-  if (!ticket->done())
+  if (!recorded.ticket->done())
     return failedPrecondition(base::strCat("the ", which, " is not done; synchronize before asking for its time"));
-  return ticket;
+  return std::move(recorded.ticket);
 }
 
 }  // namespace
@@ -91,19 +93,9 @@ void EventState::setCaptured(CapturedPoint point) {
   captured_ = std::move(point);
 }
 
-CapturedPoint EventState::captured() const {
+Recorded EventState::recorded() const {
   std::lock_guard lock(mutex_);
-  return captured_;
-}
-
-std::shared_ptr<TicketHandle> EventState::ticket() const {
-  std::lock_guard lock(mutex_);
-  return ticket_;
-}
-
-std::shared_ptr<StreamState> EventState::stream() const {
-  std::lock_guard lock(mutex_);
-  return stream_.lock();
+  return {ticket_, stream_, captured_};
 }
 
 Event::Event() : state_(base::makeProcessOwned<EventState>()) {}
@@ -141,14 +133,14 @@ StatusOr<Event> Event::open(const EventHandle& handle) {
 
 StatusOr<bool> Event::query() const {
   trace::HostScope scope("Event.query");
-  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::query"));
+  HPU_ASSIGN(Recorded recorded, recordedForHost(state_, "Event::query"));
   if (const OpenedEvent* opened = state_->opened().get()) {
     std::optional<Status> outcome = opened->outcomeOrGone(opened->latest());
     if (!outcome) return false;
     HPU_RETURN_IF_ERROR(*outcome);
     return true;
   }
-  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  const std::shared_ptr<TicketHandle>& ticket = recorded.ticket;
   if (!ticket) return true;
   if (!ticket->done()) return false;
   auto observed = ticket->observeEndNs();
@@ -160,55 +152,59 @@ StatusOr<bool> Event::query() const {
 Status Event::onDone(std::function<void(const Status&)> told) const {
   trace::HostScope scope("Event.onDone");
   if (!told) return invalidArgument("Event::onDone: the function is empty");
-  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::onDone"));
-  if (state_->opened() && state_->opened()->latest() > 0) {
-    tellWhenOver(state_->opened(), state_->opened()->latest(), std::move(told));
+  HPU_ASSIGN(Recorded recorded, recordedForHost(state_, "Event::onDone"));
+  if (const std::shared_ptr<OpenedEvent>& opened = state_->opened()) {
+    const uint64_t record = opened->latest();
+    if (record > 0)
+      tellWhenOver(opened, record, std::move(told));
+    else
+      base::callProgramOrLog("Event::onDone", [&] { told(okStatus()); });
     return okStatus();
   }
-  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  const std::shared_ptr<TicketHandle>& ticket = recorded.ticket;
   if (!ticket) {
     base::callProgramOrLog("Event::onDone", [&] { told(okStatus()); });
     return okStatus();
   }
   // A queue of its own, so that what the event's stream does later is not waited for.
   HPU_ASSIGN(Stream waiter, Stream::create(Device(ticket->device()), {"completion"}));
-  HPU_RETURN_IF_ERROR(waiter.wait(*this));
+  HPU_RETURN_IF_ERROR(waiter.state()->waitFor(ticket, /*onlyOrder=*/false));
   return waiter.onDone(std::move(told));
 }
 
 bool Event::isSeen() const {
   if (!check(state_).ok()) return false;
-  std::shared_ptr<TicketHandle> ticket = state_->ticket();
-  return ticket && ticket->seen();
+  const Recorded recorded = state_->recorded();
+  return recorded.ticket && recorded.ticket->seen();
 }
 
 bool Event::isDone() const {
-  if (!check(state_).ok() || state_->captured().set) return false;
+  if (!check(state_).ok()) return false;
+  const Recorded recorded = state_->recorded();
+  if (recorded.captured.set) return false;
   if (state_->opened()) return state_->opened()->outcome(state_->opened()->latest()).has_value();
-  std::shared_ptr<TicketHandle> ticket = state_->ticket();
-  return !ticket || ticket->done();
+  return !recorded.ticket || recorded.ticket->done();
 }
 
 Status Event::synchronize(int64_t deadlineMs) const {
+  constexpr std::string_view kCall = "Event::synchronize";
   trace::HostScope scope("Event.synchronize");
-  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::synchronize"));
+  HPU_ASSIGN(Recorded recorded, recordedForHost(state_, kCall));
   if (const OpenedEvent* opened = state_->opened().get()) {
     HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
     const uint64_t record = opened->latest();
-    if (HostCalls::onThread() && !opened->outcome(record))
-      return failedPrecondition(
-          "a function that a stream calls (Stream::callHost, Stream::onDone) must not wait for an event of another "
-          "process, which may wait for the function; enqueue what is to come after it");
+    if (std::optional<Status> outcome = opened->outcome(record)) return *outcome;
+    HPU_RETURN_IF_ERROR(refuseInCallback(kCall));
     if (std::optional<Status> outcome = opened->await(record, deadline.time())) return *outcome;
     return deadlineExceeded(base::strCat("the event of another process was not done within ", deadline.totalMs(),
                                          " ms; wait longer (HPU_WAIT_TIMEOUT_MS) or look for what that process's "
                                          "stream waits for"));
   }
-  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  const std::shared_ptr<TicketHandle>& ticket = recorded.ticket;
   if (!ticket) return okStatus();
-  HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));
+  HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs, kCall));
   Status failure = ticket->failure();
-  if (auto stream = state_->stream()) {
+  if (auto stream = recorded.stream.lock()) {
     Status taken = stream->takeError(ticket->ticket());
     if (failure.ok()) failure = std::move(taken);
   }
@@ -218,10 +214,8 @@ Status Event::synchronize(int64_t deadlineMs) const {
 
 StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
   trace::HostScope scope("Event.elapsedNsSince");
-  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::elapsedNsSince"));
-  HPU_RETURN_IF_ERROR(checkAskable(start.state_, "Event::elapsedNsSince"));
-  HPU_ASSIGN(auto last, doneTicket(*state_, "end event"));
-  HPU_ASSIGN(auto first, doneTicket(*start.state_, "start event"));
+  HPU_ASSIGN(auto last, doneTicket(state_, "Event::elapsedNsSince", "end event"));
+  HPU_ASSIGN(auto first, doneTicket(start.state_, "Event::elapsedNsSince", "start event"));
   if (last->device() != first->device())
     return invalidArgument(base::strCat("the events were recorded on device ", first->device()->info().index,
                                         " and device ", last->device()->info().index,
@@ -233,8 +227,7 @@ StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
 
 StatusOr<int64_t> Event::deviceTimeNs() const {
   trace::HostScope scope("Event.deviceTimeNs");
-  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::deviceTimeNs"));
-  HPU_ASSIGN(auto ticket, doneTicket(*state_, "event"));
+  HPU_ASSIGN(auto ticket, doneTicket(state_, "Event::deviceTimeNs", "event"));
   return ticket->observeEndNs();
 }
 

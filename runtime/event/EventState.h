@@ -16,6 +16,13 @@
 
 namespace hpu {
 
+/// What an event stands for at one moment.
+struct Recorded {
+  std::shared_ptr<TicketHandle> ticket;  ///< Null: nothing was recorded, or in a capture.
+  std::weak_ptr<StreamState> stream;     ///< That it was recorded on.
+  CapturedPoint captured;                ///< `set` is false when the last record was none of a capture.
+};
+
 /// Any thread may call anything.
 class EventState {
  public:
@@ -27,12 +34,8 @@ class EventState {
   void set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream);
   /// It was recorded in a capture, and has no ticket until it is recorded outside of one.
   void setCaptured(CapturedPoint point);
-  /// `set` is false when the last record was none of a capture.
-  CapturedPoint captured() const;
-  /// Null when nothing was recorded.
-  std::shared_ptr<TicketHandle> ticket() const;
-  /// The stream that it was recorded on; null when that is gone.
-  std::shared_ptr<StreamState> stream() const;
+  /// Asked once for each call: another thread may record it at any moment.
+  Recorded recorded() const;
   /// Errors: kFailedPrecondition in a forked child of the process that made it, as DeviceState::checkProcess.
   Status checkProcess() const;
   /// The same for a call that records it; kFailedPrecondition also when it is another process's.

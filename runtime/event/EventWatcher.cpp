@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <mutex>
 #include <new>
@@ -17,7 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
+#include "base/ExitGate.h"
+#include "base/Futex.h"
 #include "base/Thread.h"
 #include "runtime/stream/HostCalls.h"
 
@@ -44,8 +48,8 @@ constexpr long kFutexWaitv = SYS_futex_waitv;
 constexpr long kFutexWaitv = 449;  // On all architectures.
 #endif
 
-/// Of one process.
-struct Watches {
+/// Of one process. When that exits the thread ends, and the thread that exits looks when it waits.
+struct Watches final : base::StopsAtExit {
   struct Watch {
     uint64_t number;
     std::shared_ptr<const OpenedEvent> event;
@@ -55,12 +59,18 @@ struct Watches {
   std::mutex mutex;  // Guards what follows.
   std::vector<Watch> list;
   uint64_t next = 1;
-  bool running = false;
-  std::atomic<uint32_t> added{0};  // A futex.
+  bool running = false, exiting = false;
+  std::condition_variable stopped;  // It is not running.
+  std::atomic<uint32_t> added{0};   // A futex.
 
   using Events = std::vector<std::pair<std::shared_ptr<const OpenedEvent>, uint32_t>>;
+  using Over = std::vector<std::pair<EventWatcher::Told, Status>>;
   void run();
-  bool look(bool owners, Events& events, std::vector<std::pair<EventWatcher::Told, Status>>& over);
+  bool look(bool owners, Events& events, Over& over);
+  static void tell(Over& over);
+  void beginExit() noexcept override;
+  bool awaitExit(Clock::time_point until) noexcept override;
+  bool workAtExit() override;
   bool waitForAny(uint32_t seen, const Events& events, Clock::time_point until);
 };
 
@@ -73,17 +83,14 @@ bool Watches::waitForAny(uint32_t seen, const Events& events, Clock::time_point 
     if (count == kMostFutexes) break;
     futexes[count++] = {changes, reinterpret_cast<uint64_t>(&event->changes()), kFutexOf32Bits, 0};
   }
-  const auto at = std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count();
-  timespec when{};
-  when.tv_sec = at / 1000000000;
-  when.tv_nsec = at % 1000000000;
+  const timespec when = base::monotonicTime(until);
   return ::syscall(kFutexWaitv, futexes, count, 0, &when, CLOCK_MONOTONIC) >= 0 || errno == EAGAIN || errno == EINTR ||
          errno == ETIMEDOUT;
 }
 
 /// What is over goes into `over`, and what is not into `events`, with what its changes were before. `owners`: looks
 /// whether processes are alive, too. False: without memory; nothing has happened.
-bool Watches::look(bool owners, Events& events, std::vector<std::pair<EventWatcher::Told, Status>>& over) {
+bool Watches::look(bool owners, Events& events, Over& over) {
   std::lock_guard lock(mutex);
   try {
     events.reserve(list.size());
@@ -112,9 +119,39 @@ bool Watches::look(bool owners, Events& events, std::vector<std::pair<EventWatch
   return true;
 }
 
+void Watches::tell(Over& over) {
+  for (auto& [told, status] : over) {
+    told(status);
+    told = nullptr;
+  }
+  over.clear();
+}
+
+void Watches::beginExit() noexcept {
+  {
+    std::lock_guard lock(mutex);
+    exiting = true;
+  }
+  added.fetch_add(1, std::memory_order_seq_cst);
+  base::futexWake(added);
+}
+
+bool Watches::awaitExit(Clock::time_point until) noexcept {
+  std::unique_lock lock(mutex);
+  return stopped.wait_until(lock, until, [&] { return !running; });
+}
+
+bool Watches::workAtExit() {
+  Events events;
+  Over over;
+  if (!look(/*owners=*/true, events, over) || over.empty()) return false;
+  tell(over);
+  return true;
+}
+
 void Watches::run() {
   Events events;
-  std::vector<std::pair<EventWatcher::Told, Status>> over;
+  Over over;
   Clock::time_point ownersAt = Clock::now() + kLookAfterOwner;
   bool idled = false;
   while (true) {
@@ -122,61 +159,80 @@ void Watches::run() {
     const bool owners = Clock::now() >= ownersAt;
     if (owners) ownersAt = Clock::now() + kLookAfterOwner;
     events.clear();
+    {
+      std::lock_guard lock(mutex);
+      if (exiting) {
+        running = false;
+        stopped.notify_all();
+        return;
+      }
+    }
     if (!look(owners, events, over)) {
-      futexWait(added, seen, Clock::now() + kLook);  // The host has no memory just now.
+      base::futexWait(added, seen, Clock::now() + kLook);  // The host has no memory just now.
       continue;
     }
     {
       std::lock_guard lock(mutex);
       if (list.empty() && over.empty() && idled) {
         running = false;
+        stopped.notify_all();
         return;
       }
     }
     idled = false;
     if (!over.empty()) {
-      for (auto& [told, status] : over) {
-        told(status);
-        told = nullptr;
-      }
-      over.clear();
+      tell(over);
       continue;
     }
     if (events.empty()) {
-      futexWait(added, seen, Clock::now() + kIdle);
+      base::futexWait(added, seen, Clock::now() + kIdle);
       idled = added.load(std::memory_order_seq_cst) == seen;
       continue;
     }
     const Clock::time_point soon = Clock::now() + kLook;
-    if (!waitForAny(seen, events, events.size() < kMostFutexes ? ownersAt : soon)) futexWait(added, seen, soon);
+    if (!waitForAny(seen, events, events.size() < kMostFutexes ? ownersAt : soon)) base::futexWait(added, seen, soon);
   }
 }
 
-/// A forked child has none of its parent's.
-Watches& watches() {
-  static Watches* ours = nullptr;
+/// One for the process, made when it is first asked for, by `make`; a forked child has none of its parent's. Never
+/// destroyed.
+template <typename T>
+T& ofThisProcess(T* (*make)()) {
+  static T* ours = nullptr;
   static uint64_t generation = 0;
-  std::lock_guard lock(base::processMutex());
-  if (!ours || generation != base::processGeneration()) {
-    ours = new Watches;  // Never destroyed: its thread may outlive main().
-    generation = base::processGeneration();
+  {
+    std::lock_guard lock(base::processMutex());
+    if (ours && generation == base::processGeneration()) return *ours;
   }
+  std::unique_ptr<T> made(make());  // It may take that lock.
+  std::lock_guard lock(base::processMutex());
+  if (generation != base::processGeneration()) base::abandon(ours);
+  generation = base::processGeneration();
+  if (!ours) ours = made.release();  // Else another thread was faster.
   return *ours;
+}
+
+Watches& watches() {
+  return *ofThisProcess<std::shared_ptr<Watches>>([] {
+    auto* made = new std::shared_ptr<Watches>(std::make_shared<Watches>());  // Its thread may outlive main().
+    base::stopAtExit(*made);
+    if (base::isExiting()) (*made)->beginExit();  // Perhaps it was too late to be told.
+    return made;
+  });
 }
 
 /// The thread for functions, as long as any is to be called.
 std::shared_ptr<HostCalls> programCalls() {
-  static auto* calls = new std::weak_ptr<HostCalls>();
-  static uint64_t generation = 0;
-  std::lock_guard lock(base::processMutex());
-  if (generation != base::processGeneration()) {
-    if (generation != 0) calls = new std::weak_ptr<HostCalls>();  // The parent's stays as it is.
-    generation = base::processGeneration();
-  }
-  std::shared_ptr<HostCalls> now = calls->lock();
+  struct Calls {
+    std::mutex mutex;
+    std::weak_ptr<HostCalls> calls;
+  };
+  Calls& of = ofThisProcess<Calls>([] { return new Calls; });
+  std::lock_guard lock(of.mutex);
+  std::shared_ptr<HostCalls> now = of.calls.lock();
   if (!now) {
     now = std::make_shared<HostCalls>();
-    *calls = now;
+    of.calls = now;
   }
   return now;
 }
@@ -222,14 +278,14 @@ uint64_t EventWatcher::watch(std::shared_ptr<const OpenedEvent> event, uint64_t 
   uint64_t number = 0;
   {
     std::lock_guard lock(ours.mutex);
-    if (!ours.running) {
+    if (!ours.running && !ours.exiting) {
       try {
         base::startThread("hpu-events", [&ours] { ours.run(); }).detach();
         ours.running = true;
       } catch (const std::system_error&) {
       }
     }
-    if (ours.running) {
+    if (ours.running || ours.exiting) {
       number = ours.next++;
       ours.list.push_back({number, std::move(event), record, std::move(told)});
     }
@@ -239,7 +295,7 @@ uint64_t EventWatcher::watch(std::shared_ptr<const OpenedEvent> event, uint64_t 
     return 0;
   }
   ours.added.fetch_add(1, std::memory_order_seq_cst);
-  futexWake(ours.added);
+  base::futexWake(ours.added);
   return number;
 }
 

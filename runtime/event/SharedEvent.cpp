@@ -2,13 +2,10 @@
 #include "runtime/event/SharedEvent.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +17,7 @@
 
 #include "base/Crc32c.h"
 #include "base/Format.h"
+#include "base/Futex.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
@@ -28,8 +26,10 @@
 namespace hpu {
 
 using shared_event::Block;
+using shared_event::FailedRun;
 using shared_event::kBytes;
 using shared_event::kRecent;
+using shared_event::kRuns;
 using shared_event::Mapping;
 using shared_event::Outcome;
 
@@ -38,7 +38,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 namespace {
 
 constexpr uint32_t kMagic = 0x45555048;  // "HPUE"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr const char* kFileName = "hpu-event";
 
 /// What an EventHandle holds. The checksum finds damage; who forges one gets no more than the kernel lets him open.
@@ -84,21 +84,6 @@ bool lives(int64_t pid, uint64_t startTime) {
 }
 
 }  // namespace
-
-void futexWait(const std::atomic<uint32_t>& word, uint32_t seen, std::chrono::steady_clock::time_point until) {
-  auto at =
-      std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
-  timespec when{};
-  when.tv_sec = at / 1000000000;
-  when.tv_nsec = at % 1000000000;
-  // The bitset variant takes a point in time of the monotonic clock.
-  ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &when, nullptr, FUTEX_BITSET_MATCH_ANY);
-}
-
-void futexWake(const std::atomic<uint32_t>& word) {
-  // Not private: the sleeper may be in another process.
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
 
 Mapping::~Mapping() {
   if (data_) ::munmap(data_, kBytes);
@@ -184,13 +169,38 @@ void SharedEvent::recorded(const std::shared_ptr<TicketHandle>& ticket) noexcept
   }
 }
 
+/// Under the lock: the record has failed. Before anybody sees that it is over.
+void SharedEvent::remember(uint64_t number, StatusCode code) noexcept {
+  const uint64_t runs = block().runs.load(std::memory_order_relaxed);
+  const auto order = std::memory_order_seq_cst;
+  const auto value = static_cast<uint64_t>(code);
+  if (runs > 0) {
+    FailedRun& last = block().failed[(runs - 1) % kRuns];
+    if (last.code.load(std::memory_order_relaxed) == value && last.last.load(std::memory_order_relaxed) + 1 == number) {
+      last.last.store(number, order);
+      return;
+    }
+  }
+  FailedRun& run = block().failed[runs % kRuns];
+  if (runs >= kRuns) {
+    const uint64_t below = run.last.load(std::memory_order_relaxed) + 1;
+    if (block().forgottenBelow.load(std::memory_order_relaxed) < below) block().forgottenBelow.store(below, order);
+  }
+  // Nobody finds it before it is whole: no number is in a range that ends before it begins.
+  block().begun.store(runs + 1, order);
+  run.last.store(0, order);
+  run.code.store(value, order);
+  run.first.store(number, order);
+  run.last.store(number, order);
+  block().runs.store(runs + 1, order);
+}
+
 void SharedEvent::finish(uint64_t number, const Status& status) noexcept {
   {
     std::lock_guard lock(mutex_);
     std::erase(pending_, number);
     Outcome& outcome = outcomeOf(block(), number);
-    if (!status.ok() && number > block().lastFailed.load(std::memory_order_relaxed))
-      block().lastFailed.store(number, std::memory_order_release);
+    if (!status.ok()) remember(number, status.code());
     if (outcome.stamp.load(std::memory_order_relaxed) == stampOf(number, shared_event::kPending)) {
       if (!status.ok()) {
         outcome.code = static_cast<uint32_t>(status.code());
@@ -205,7 +215,7 @@ void SharedEvent::finish(uint64_t number, const Status& status) noexcept {
                             std::memory_order_release);
     block().changes.fetch_add(1, std::memory_order_seq_cst);
   }
-  futexWake(block().changes);
+  base::futexWake(block().changes);
 }
 
 // ---- The side that waits ------------------------------------------------------------------------
@@ -289,12 +299,34 @@ std::optional<Status> OpenedEvent::outcome(uint64_t number) const {
           .withContext(base::strCat("in the process ", pid_));
     }
   }
-  // Later records have taken its place: when it is over is known, and not which of those since has failed.
-  if (block().doneBelow.load(std::memory_order_acquire) <= number) return std::nullopt;
-  if (block().lastFailed.load(std::memory_order_acquire) < number) return okStatus();
+  // Later records have taken its place.
+  if (block().doneBelow.load(std::memory_order_seq_cst) <= number) return std::nullopt;
+  return earlier(number);
+}
+
+/// What a record that is over and has no place in `recent` came to.
+Status OpenedEvent::earlier(uint64_t number) const {
+  const auto failed = [&](StatusCode code) {
+    return Status(
+        code, base::strCat("in the process ", pid_, ": the work before the event has failed with ",
+                           statusCodeName(code), "; its text is not kept when there were ", kRecent, " later records"));
+  };
+  // One that loses its place meanwhile is told by `forgottenBelow` and `begun`, which are written before the place is.
+  const uint64_t runs = block().runs.load(std::memory_order_seq_cst);
+  for (uint64_t i = runs, tried = 0; i-- > 0 && tried < kRuns; ++tried) {
+    const FailedRun& run = block().failed[i % kRuns];
+    const uint64_t first = run.first.load(std::memory_order_seq_cst), last = run.last.load(std::memory_order_seq_cst);
+    const uint64_t code = run.code.load(std::memory_order_seq_cst);
+    if (number < first || number > last) continue;
+    if (block().begun.load(std::memory_order_seq_cst) > i + kRuns) continue;
+    const bool known = code > 0 && code <= static_cast<uint64_t>(StatusCode::kDataLoss);
+    return failed(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown);
+  }
+  if (block().forgottenBelow.load(std::memory_order_seq_cst) <= number) return okStatus();
   return Status(StatusCode::kUnknown, base::strCat("in the process ", pid_,
-                                                   ": the event, or one of its records since, has failed; what with is "
-                                                   "not kept for so many records"));
+                                                   ": whether the work before the event has failed is not known any "
+                                                   "more: it has failed more than ",
+                                                   kRuns, " times since"));
 }
 
 std::optional<Status> OpenedEvent::outcomeOrGone(uint64_t number) const {
@@ -312,7 +344,7 @@ std::optional<Status> OpenedEvent::await(uint64_t number, std::chrono::steady_cl
     if (std::optional<Status> now = outcome(number)) return now;
     const auto now = std::chrono::steady_clock::now();
     if (now >= until) return outcomeOrGone(number);
-    futexWait(changes(), seen, std::min(until, now + kLookAfterOwner));
+    base::futexWait(changes(), seen, std::min(until, now + kLookAfterOwner));
     if (changes().load(std::memory_order_seq_cst) != seen) continue;
     if (std::optional<Status> after = outcomeOrGone(number)) return after;
   }

@@ -37,6 +37,14 @@ struct Outcome {
 };
 enum State : uint32_t { kPending, kDone, kFailed };
 
+inline constexpr int kRuns = 1024;
+/// Records that ended one after the other, with successive numbers and the same failure: so that what a record came to
+/// is known for long after it has lost its place in `recent`.
+struct FailedRun {
+  std::atomic<uint64_t> first, last;
+  std::atomic<uint64_t> code;
+};
+
 struct Block {
   uint32_t magic, version;
   uint8_t id[16];
@@ -44,12 +52,14 @@ struct Block {
   uint64_t startTime;
   std::atomic<uint32_t> changes;  ///< A futex: counts what ended.
   uint32_t reserved;
-  std::atomic<uint64_t> latest;      ///< The number of the last record; 0: there was none.
-  std::atomic<uint64_t> doneBelow;   ///< All records with lower numbers are over.
-  std::atomic<uint64_t> lastFailed;  ///< The highest number of a record that has failed.
+  std::atomic<uint64_t> latest;     ///< The number of the last record; 0: there was none.
+  std::atomic<uint64_t> doneBelow;  ///< All records with lower numbers are over.
   Outcome recent[kRecent];
+  std::atomic<uint64_t> begun, runs;     ///< How many of them were begun, and are whole; each takes the oldest's place.
+  std::atomic<uint64_t> forgottenBelow;  ///< Runs that have lost their place had lower numbers only.
+  FailedRun failed[kRuns];
 };
-inline constexpr size_t kBytes = 4096;
+inline constexpr size_t kBytes = 32 << 10;
 static_assert(sizeof(Block) <= kBytes);
 
 /// A block that is mapped; any thread.
@@ -81,6 +91,7 @@ class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
  private:
   struct Record;
   void finish(uint64_t number, const Status& status) noexcept;
+  void remember(uint64_t number, StatusCode code) noexcept;
   shared_event::Block& block() const { return *mapping_.block(); }
   const node::Fd file_;
   const shared_event::Mapping mapping_;
@@ -107,6 +118,7 @@ class OpenedEvent {
 
  private:
   const shared_event::Block& block() const { return *mapping_.block(); }
+  Status earlier(uint64_t number) const;
   bool ownerLives() const;
   const shared_event::Mapping mapping_;
   const std::string place_;  ///< Where the owner has the file.
@@ -122,9 +134,5 @@ inline constexpr std::string_view kSharedInCapture =
 
 /// How long a wait sleeps before it looks whether the other process is alive.
 inline constexpr std::chrono::milliseconds kLookAfterOwner{50};
-
-/// A word of shared memory that threads of several processes sleep at.
-void futexWait(const std::atomic<uint32_t>& word, uint32_t seen, std::chrono::steady_clock::time_point until);
-void futexWake(const std::atomic<uint32_t>& word);
 
 }  // namespace hpu

@@ -56,11 +56,10 @@ int64_t aligned(int64_t bytes) {
 StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(const std::shared_ptr<DeviceState>& device,
                                                                  const Recipe& recipe, const LoadOptions& options) {
   if (recipe.target() != device->info().target)
-    return failedPrecondition(base::strCat("recipe '", recipe.name(), "' was compiled for ",
-                                           targetName(recipe.target()), ", and device ", device->info().index, " is a ",
-                                           targetName(device->info().target), "; compile it for that: ",
-                                           base::compileCall("", {base::optionValue(
-                                                                     "target", targetName(device->info().target))})));
+    return failedPrecondition(
+        base::strCat("recipe '", recipe.name(), "' was compiled for ", targetName(recipe.target()), ", and device ",
+                     device->info().index, " is a ", targetName(device->info().target), "; compile it for that: ",
+                     base::compileCall("", {base::optionValue("target", targetName(device->info().target))})));
   HPU_ASSIGN(driver::ProgramId program, device->driver()->loadProgram(recipe.program()));
   auto state = base::makeProcessOwned<ExecutableState>(device, recipe, program);
   Status status = state->placeSections(options);
@@ -132,7 +131,7 @@ Status ExecutableState::uploadConstants() {
                                      "constants", {})
                             .status());
   }
-  return stream->synchronize(-1);
+  return stream->synchronize(-1, "Executable::load");
 }
 
 /// Bytes that a tensor's ops may touch: the tensor's own, or its section's where the shape is open.

@@ -91,6 +91,11 @@ StatusOr<Buffer> Buffer::slice(int64_t offset, int64_t bytes) const {
   return Buffer(base::makeProcessOwned<BufferState>(whole, before + offset, bytes));
 }
 
+std::shared_ptr<const void> Buffer::keepAlive() const {
+  if (!state_) return nullptr;
+  return state_->allocation();
+}
+
 StatusOr<void*> Buffer::hostView() const {
   if (!state_) return failedPrecondition("Buffer::hostView: the buffer is empty; Device::allocate gives a valid one");
   HPU_RETURN_IF_ERROR(state_->device()->checkProcess());

@@ -11,6 +11,7 @@
 #include "base/ProgramCall.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/driver/HostWindow.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/memory/MemoryPoolState.h"
@@ -113,7 +114,10 @@ StatusOr<uint64_t> DeviceMemory::allocateOrWait(int64_t bytes, const AllocateOpt
            (address.status().code() == StatusCode::kAlreadyExists && !shownWithin(requested, bytes));
   };
   while (mayCome() && trimPools(lock)) address = tryAllocate(bytes, label, requested);
-  if (!options.wait || !mayCome()) return address;
+  // Work that runs in this very thread frees nothing while the thread waits.
+  const Callback callback = currentCallback();
+  const bool mayWait = options.wait && (callback == Callback::kNone || callback == Callback::kFunction);
+  if (!mayWait || !mayCome()) return address;
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
   using Clock = base::Deadline::Clock;
   Clock::time_point stands = Clock::now();  // Since when nothing was seen to go on.

@@ -40,6 +40,18 @@ class DeviceMemory {
   StatusOr<uint64_t> allocate(int64_t bytes, const AllocateOptions& options, bool askHook = true);
   /// A pool that gives up what it does not use when memory is full.
   void addPool(const std::shared_ptr<MemoryPoolState>& pool);
+  /// Around a reset of the device, which drops the waits that the order of what was freed to pools rests on.
+  void resetBegins() noexcept {
+    ++resetting_;
+    ++resets_;
+  }
+  void resetEnds() noexcept {
+    ++resets_;
+    --resetting_;
+  }
+  bool isResetting() const { return resetting_ > 0; }
+  /// Counts beginnings and ends of resets.
+  uint64_t resets() const { return resets_; }
   /// `bytes` as asked for.
   void free(uint64_t address, int64_t bytes, int64_t capacity);
   MemoryInfo info() const;
@@ -82,6 +94,8 @@ class DeviceMemory {
   driver::DriverDevice& driver_;
   std::atomic<int64_t> workInFlight_{0};
   std::atomic<int> waiting_{0};  ///< Threads in allocate that wait for work to end.
+  std::atomic<int> resetting_{0};
+  std::atomic<uint64_t> resets_{0};
 
   mutable std::mutex mutex_;  // Guards everything below.
   std::condition_variable changed_;

@@ -94,12 +94,24 @@ void MemoryPoolState::unlist(Blocks::iterator block) {
   if (ordered->second.empty()) ordered_.erase(ordered);
 }
 
+/// Under the lock, before orders are looked at: a reset of the device has dropped the waits that they rest on, and what
+/// they waited for may still run. So memory from before it is free when nothing holds it any more. Graphs have their
+/// waits as before.
+void MemoryPoolState::noticeReset() noexcept {
+  if (const uint64_t resets = device_.memory().resets(); std::exchange(epoch_, resets) == resets) return;
+  // Those that nothing holds are in `done_`, too; others come there with the end of what holds them.
+  std::erase_if(ordered_, [](const auto& entry) { return !entry.first.inCapture(); });
+  for (auto& [address, block] : blocks_)
+    if (!block.order.inCapture()) block.orderly = false;
+}
+
 /// Under the lock: a block that is in no list is the memory of a new buffer, whose Allocation is about to be made.
 void MemoryPoolState::occupy(Blocks::iterator block, const Order& order) {
   Block& taken = block->second;
   ++taken.uses;
   taken.live = true;
   taken.freed = taken.orderly = false;
+  taken.epoch = epoch_;
   taken.allocated = order;
   taken.order = Order();
   ++info_.allocations;
@@ -114,6 +126,7 @@ MemoryPoolState::Blocks::iterator MemoryPoolState::take(int64_t bytes, int64_t l
     auto it = blocks.lower_bound({bytes, 0});
     return it != blocks.end() && it->first <= largest ? blocks_.find(it->second) : blocks_.end();
   };
+  noticeReset();
   auto found = blocks_.end();
   if (auto own = ordered_.find(order); own != ordered_.end()) found = fitting(own->second);
   const bool inOrder = found != blocks_.end();
@@ -126,45 +139,56 @@ MemoryPoolState::Blocks::iterator MemoryPoolState::take(int64_t bytes, int64_t l
   return found;
 }
 
+/// Under the lock: so that so many more bytes may be held, perhaps without `unused`, which goes back to the device.
+/// Errors: kResourceExhausted (maxBytes); nothing goes then.
+Status MemoryPoolState::makeRoom(int64_t bytes, std::vector<Piece>& unused) {
+  const int64_t most = options_.maxBytes;
+  if (most <= 0 || info_.reservedBytes + bytes <= most) return okStatus();
+  // What nobody uses makes room; it goes only when that is enough.
+  int64_t idle = 0;
+  for (const auto& [size, address] : done_) idle += size;
+  if (info_.reservedBytes - idle + bytes > most)
+    return resourceExhausted(base::strCat(
+        "pool '", options_.label, "' may hold ", base::formatBytes(most), " of device ", device_.info().index,
+        " and has ", base::formatBytes(info_.reservedBytes), ", of which ", base::formatBytes(info_.usedBytes),
+        " are in use and ", base::formatBytes(idleBytes_ - idle), " were freed behind work that is not done; ",
+        base::formatBytes(bytes), " more do not fit. Free buffers, or create it with a larger maxBytes"));
+  unused = surplus(idleBytes_ - (info_.reservedBytes + bytes - most));
+  return okStatus();
+}
+
 /// New memory of the device. Errors: as DeviceMemory::allocate; kResourceExhausted at maxBytes.
 StatusOr<uint64_t> MemoryPoolState::reserve(int64_t bytes, bool wait, const Order& order) {
   std::vector<Piece> unused;
   {
     std::lock_guard lock(mutex_);
-    const int64_t most = options_.maxBytes;
-    if (most > 0 && info_.reservedBytes + bytes > most) {
-      // What nobody uses makes room first; it goes only when that is enough.
-      int64_t idle = 0;
-      for (const auto& [size, address] : done_) idle += size;
-      if (info_.reservedBytes - idle + bytes > most)
-        return resourceExhausted(base::strCat(
-            "pool '", options_.label, "' may hold ", base::formatBytes(most), " of device ", device_.info().index,
-            " and has ", base::formatBytes(info_.reservedBytes), ", of which ", base::formatBytes(info_.usedBytes),
-            " are in use and ", base::formatBytes(idleBytes_ - idle), " were freed behind work that is not done; ",
-            base::formatBytes(bytes), " more do not fit. Free buffers, or create it with a larger maxBytes"));
-      unused = surplus(idleBytes_ - (info_.reservedBytes + bytes - most));
-    }
-    info_.reservedBytes += bytes;  // Nobody else has that room while the device is asked.
+    HPU_RETURN_IF_ERROR(makeRoom(bytes, unused));
   }
   giveBack(unused);
-  auto address = device_.memory().allocate(bytes, {options_.label, 0, wait}, /*askHook=*/wait);
-  std::unique_lock lock(mutex_);
-  if (!address.ok()) {
-    info_.reservedBytes -= bytes;
-    return address;
-  }
+  // It counts when it is there: what only waits for memory takes no room from other threads.
+  HPU_ASSIGN(const uint64_t address, device_.memory().allocate(bytes, {options_.label, 0, wait}, /*askHook=*/wait));
+  Status full;
+  unused.clear();
   try {
-    auto block = blocks_.emplace(*address, Block()).first;
-    block->second.bytes = bytes;
-    occupy(block, order);
+    std::lock_guard lock(mutex_);
+    noticeReset();
+    full = makeRoom(bytes, unused);  // Others may have been faster.
+    if (full.ok()) {
+      auto block = blocks_.emplace(address, Block()).first;
+      block->second.bytes = bytes;
+      occupy(block, order);
+      info_.reservedBytes += bytes;
+      info_.peakReservedBytes = std::max(info_.peakReservedBytes, info_.reservedBytes);
+    }
   } catch (const std::bad_alloc&) {
-    info_.reservedBytes -= bytes;
-    lock.unlock();
-    giveBack({{*address, bytes}});
+    giveBack(unused);
+    giveBack({{address, bytes}});
     throw;
   }
-  info_.peakReservedBytes = std::max(info_.peakReservedBytes, info_.reservedBytes);
-  return address;
+  giveBack(unused);
+  if (full.ok()) return address;
+  giveBack({{address, bytes}});
+  return full;
 }
 
 StatusOr<uint64_t> MemoryPoolState::find(int64_t bytes, const Order& order) {
@@ -223,6 +247,7 @@ Status MemoryPoolState::free(Buffer buffer, const std::shared_ptr<StreamState>& 
   const Order order{stream, stream->capture()};
   {
     std::lock_guard lock(mutex_);
+    noticeReset();
     Block& block = blocks_.at(state->address());
     if (block.freed)
       return failedPrecondition(base::strCat("the buffer of ", state->bytes(), " bytes at ",
@@ -230,7 +255,8 @@ Status MemoryPoolState::free(Buffer buffer, const std::shared_ptr<StreamState>& 
                                              "' was freed already; free it once, with its last handle"));
     block.freed = true;
     // A graph that was captured with it may be replayed on any stream: then everything that holds it must be done.
-    block.orderly = block.allocated.sameCapture(order);
+    block.orderly = block.allocated.sameCapture(order) &&
+                    (order.inCapture() || (block.epoch == epoch_ && !device_.memory().isResetting()));
     if (block.orderly) block.order = order;
   }
   return okStatus();

@@ -68,6 +68,7 @@ class MemoryPoolState : public std::enable_shared_from_this<MemoryPoolState> {
     std::weak_ptr<CaptureState> capture;
     bool operator<(const Order& other) const;
     bool sameCapture(const Order& other) const;
+    bool inCapture() const { return !sameCapture(Order()); }
   };
   struct Block {
     int64_t bytes = 0;
@@ -75,6 +76,7 @@ class MemoryPoolState : public std::enable_shared_from_this<MemoryPoolState> {
     bool live = false;     ///< The program has handles of the buffer.
     bool freed = false;    ///< free() was called for it.
     bool orderly = false;  ///< `order` counts: its stream may have the block next.
+    uint64_t epoch = 0;    ///< The pool's when the buffer was allocated.
     Order allocated;       ///< Where the buffer was allocated.
     Order order;
   };
@@ -89,6 +91,8 @@ class MemoryPoolState : public std::enable_shared_from_this<MemoryPoolState> {
   void enlist(Blocks::iterator block);
   void unlist(Blocks::iterator block);
   void occupy(Blocks::iterator block, const Order& order);
+  void noticeReset() noexcept;
+  Status makeRoom(int64_t bytes, std::vector<Piece>& unused);
   StatusOr<uint64_t> reserve(int64_t bytes, bool wait, const Order& order);
   std::vector<Piece> surplus(int64_t keepBytes);
   int64_t giveBack(const std::vector<Piece>& pieces);
@@ -102,6 +106,7 @@ class MemoryPoolState : public std::enable_shared_from_this<MemoryPoolState> {
   BySize done_;                      ///< Idle blocks that nothing holds.
   std::map<Order, BySize> ordered_;  ///< Idle blocks, those that nothing holds among them, by who freed them.
   int64_t idleBytes_ = 0;            ///< Of blocks without a live buffer.
+  uint64_t epoch_ = 0;               ///< DeviceMemory::resets() as it was last seen.
   MemoryPoolInfo info_;
 };
 

@@ -2,27 +2,22 @@
 #include "runtime/stream/HostCalls.h"
 
 #include <atomic>
-#include <string_view>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "base/ExitGate.h"
 #include "base/Log.h"
 #include "base/ProgramCall.h"
 #include "base/Thread.h"
+#include "runtime/driver/Callback.h"
 
 namespace hpu {
 namespace {
-
-thread_local bool tOnThread = false;
-
-/// What a function of the program throws goes no further.
-template <typename Function>
-Status guarded(std::string_view name, Function&& function) {
-  const bool before = std::exchange(tOnThread, true);
-  Status status = base::callProgram(name, function);
-  tOnThread = before;
-  return status;
-}
 
 class HostCall final : public ExternalWork {
  public:
@@ -36,7 +31,11 @@ class HostCall final : public ExternalWork {
     }
     calls_->add([turn = std::move(turn), state = state_, function = std::move(function_)] {
       if (state->exchange(kRunning) == kCancelled) return;
-      Status status = guarded("Stream::callHost", function);
+      Status status;
+      {
+        CallbackScope scope(Callback::kFunction);
+        status = base::callProgram("Stream::callHost", function);
+      }
       turn->complete(std::move(status), turn->arrivalPs());
     });
   }
@@ -78,8 +77,8 @@ class CompletionCall final : public ExternalWork {
  private:
   void tell(Status status) {
     calls_->add([told = std::move(told_), status = std::move(status)] {
-      Status thrown = guarded("Stream::onDone", [&] { told(status); });
-      if (!thrown.ok()) HPU_LOG(kError, thrown.message());
+      CallbackScope scope(Callback::kFunction);
+      base::callProgramOrLog("Stream::onDone", [&] { told(status); });
     });
   }
   const std::shared_ptr<HostCalls> calls_;
@@ -88,15 +87,25 @@ class CompletionCall final : public ExternalWork {
 
 }  // namespace
 
-struct HostCalls::Queue {
+struct HostCalls::Queue final : base::StopsAtExit {
   std::mutex mutex;  // Guards the following.
-  std::condition_variable changed;
+  std::condition_variable changed, idle;
   std::deque<std::function<void()>> functions;
-  bool closing = false;
+  bool closing = false, exiting = false;
   std::thread thread;
+  std::thread::id runs;  ///< Who is inside of a function; none: nobody.
+
+  void loop();
+  bool runNext(std::unique_lock<std::mutex>& lock);
+  void beginExit() noexcept override;
+  bool awaitExit(std::chrono::steady_clock::time_point until) noexcept override;
+  bool workAtExit() override;
 };
 
-HostCalls::HostCalls() : queue_(std::make_shared<Queue>()) {}
+HostCalls::HostCalls() : queue_(std::make_shared<Queue>()) {
+  base::stopAtExit(queue_);
+  if (base::isExiting()) queue_->beginExit();  // Perhaps it was too late to be told.
+}
 
 HostCalls::~HostCalls() {
   std::thread thread;
@@ -106,43 +115,71 @@ HostCalls::~HostCalls() {
     thread = std::move(queue_->thread);
   }
   queue_->changed.notify_one();
-  if (!thread.joinable()) return;
   // A function let go of the device: the thread that runs it has its share of the queue, and ends when that is empty.
-  if (thread.get_id() == std::this_thread::get_id())
+  if (thread.joinable() && thread.get_id() == std::this_thread::get_id())
     thread.detach();
-  else
+  else if (thread.joinable())
     thread.join();
-}
-
-bool HostCalls::onThread() {
-  return tOnThread;
-}
-
-void HostCalls::run(const std::shared_ptr<Queue>& queue) {
-  std::unique_lock lock(queue->mutex);
-  for (;;) {
-    queue->changed.wait(lock, [&] { return queue->closing || !queue->functions.empty(); });
-    if (queue->functions.empty()) return;
-    std::function<void()> function = std::move(queue->functions.front());
-    queue->functions.pop_front();
-    lock.unlock();
-    function();
-    function = nullptr;  // What it has kept alive may be the device.
-    lock.lock();
+  // The thread has left them when the process began to exit.
+  if (!base::isExitThread()) return;
+  while (queue_->workAtExit()) {
   }
+}
+
+/// The first function, without the lock, which the caller has; false: there is none.
+bool HostCalls::Queue::runNext(std::unique_lock<std::mutex>& lock) {
+  if (functions.empty()) return false;
+  // Also for the end of what a function has kept alive, which may be the device.
+  CallbackScope scope(Callback::kFunction);
+  std::function<void()> function = std::move(functions.front());
+  functions.pop_front();
+  const std::thread::id outer = std::exchange(runs, std::this_thread::get_id());
+  lock.unlock();
+  function();
+  function = nullptr;
+  lock.lock();
+  runs = outer;
+  if (exiting) idle.notify_all();
+  return true;
+}
+
+void HostCalls::Queue::loop() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [&] { return closing || exiting || !functions.empty(); });
+    if (exiting || !runNext(lock)) return;
+  }
+}
+
+void HostCalls::Queue::beginExit() noexcept {
+  {
+    std::lock_guard lock(mutex);
+    exiting = true;
+  }
+  changed.notify_all();
+}
+
+bool HostCalls::Queue::awaitExit(std::chrono::steady_clock::time_point until) noexcept {
+  std::unique_lock lock(mutex);
+  return idle.wait_until(lock, until, [&] { return runs == std::thread::id() || runs == std::this_thread::get_id(); });
+}
+
+bool HostCalls::Queue::workAtExit() {
+  std::unique_lock lock(mutex);
+  return runNext(lock);
 }
 
 void HostCalls::add(std::function<void()> function) {
   {
     std::lock_guard lock(queue_->mutex);
-    if (!queue_->thread.joinable()) {
+    if (!queue_->thread.joinable() && !queue_->exiting) {
       try {
-        queue_->thread = base::startThread("hpu-host-calls", [queue = queue_] { run(queue); });
+        queue_->thread = base::startThread("hpu-host-calls", [queue = queue_] { queue->loop(); });
       } catch (const std::system_error&) {
         HPU_LOG(kWarning, "there is no thread for host functions; one runs where its stream's work ends");
       }
     }
-    if (queue_->thread.joinable()) {
+    if (queue_->thread.joinable() || queue_->exiting) {
       queue_->functions.push_back(std::move(function));
       function = nullptr;
     }

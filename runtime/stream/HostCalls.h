@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // HostCalls: the thread on which a device runs functions of the program (Stream::callHost, onDone), one after another.
-// The one thing to know: a function that waits for its own device would wait for itself; waits ask onThread() and
-// refuse.
+// The one thing to know: a function that waits for its own device would wait for itself; waits there are refused
+// (runtime/driver/Callback.h). When the process exits no more of them begin, but on the thread that exits, when
+// it waits for them (base/ExitGate.h).
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "hpu/external_work.h"
 #include "hpu/status.h"
@@ -18,7 +15,7 @@
 namespace hpu {
 
 /// Any thread may call anything. What was added runs before the last share is gone, or, when a function itself lets go
-/// of the last share, on the same thread soon after.
+/// of the last share, on the same thread soon after; behind the exit gate perhaps not at all.
 class HostCalls {
  public:
   HostCalls();
@@ -28,12 +25,9 @@ class HostCalls {
 
   /// Runs it after all that was added before. Without a thread (the host has none) on the caller's.
   void add(std::function<void()> function);
-  /// Whether the calling thread is one that runs functions of the program, of any device.
-  static bool onThread();
 
  private:
   struct Queue;
-  static void run(const std::shared_ptr<Queue>& queue);
   const std::shared_ptr<Queue> queue_;
 };
 

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,6 @@
 #include "base/Format.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
-#include "base/Thread.h"
 #include "hpu/ports.h"
 #include "runtime/device/DeviceState.h"
 
@@ -149,9 +147,6 @@ class PeerCopy final : public ExternalWork {
   int64_t readyPs_ = 0;  // From when on the port is its own.
 };
 
-/// With no more shares of a device than this, the one that goes may be its last: another one may go at the same time.
-constexpr long kFewShares = 2;
-
 class SourceHold {
  public:
   explicit SourceHold(std::shared_ptr<Allocation> memory) : memory_(std::move(memory)) {
@@ -161,13 +156,6 @@ class SourceHold {
     std::shared_ptr<DeviceState> device = memory_->device();
     memory_.reset();
     device->memory().workEnded();
-    // This is a thread of the destination. If it closed the source, which waits for the source's work, and the source
-    // closed the destination in the same way, both would wait for each other.
-    if (device.use_count() > kFewShares) return;
-    try {
-      base::startThread("hpu-closer", [device] {}).detach();
-    } catch (const std::system_error&) {
-    }
   }
   SourceHold(const SourceHold&) = delete;
   SourceHold& operator=(const SourceHold&) = delete;

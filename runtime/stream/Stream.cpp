@@ -115,14 +115,15 @@ Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, b
   HPU_RETURN_IF_ERROR(check(stream));
   HPU_RETURN_IF_ERROR(event.state()->checkProcess());
   auto capture = stream->capture();
-  if (CapturedPoint point = event.state()->captured(); point.set) {
-    auto recorded = point.capture.lock();
+  Recorded now = event.state()->recorded();
+  if (now.captured.set) {
+    auto recorded = now.captured.capture.lock();
     if (!recorded || !recorded->active() || (capture && capture != recorded)) {
       constexpr std::string_view kWhy = "the event was recorded in another capture, or in one that has ended";
       if (capture) return capture->refuse("Stream::wait", kWhy);
       return failedPrecondition(base::strCat("Stream::wait: ", kWhy, "; record it again"));
     }
-    return recorded->wait(stream, point);
+    return recorded->wait(stream, now.captured);
   }
   constexpr std::string_view kOutside = "the event was recorded outside of the capture";
   if (const std::shared_ptr<OpenedEvent>& opened = event.state()->opened()) {
@@ -133,13 +134,9 @@ Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, b
     if (outcome && (outcome->ok() || onlyOrder)) return okStatus();
     return enqueueExternal(stream, openedEventWait(opened, record, onlyOrder), "Stream::wait").status();
   }
-  std::shared_ptr<TicketHandle> ticket = event.state()->ticket();
-  if (!ticket) return okStatus();
+  if (!now.ticket) return okStatus();
   if (capture) return capture->refuse("Stream::wait", kOutside);
-  driver::WaitFor work{ticket->ticket(), nullptr, onlyOrder};
-  if (ticket->device() != stream->device()) work.other = ticket->device()->driver();
-  // The wait keeps the ticket, so that its failure is known when the wait ends.
-  return stream->submit(std::move(work), {}, std::move(ticket), nullptr).status();
+  return stream->waitFor(std::move(now.ticket), onlyOrder);
 }
 
 }  // namespace
@@ -430,7 +427,7 @@ Status Stream::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Stream.synchronize");
   HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(state_->refuseInCapture("Stream::synchronize", "captured work is not done, only recorded"));
-  return state_->synchronize(deadlineMs);
+  return state_->synchronize(deadlineMs, "Stream::synchronize");
 }
 
 }  // namespace hpu

@@ -90,6 +90,13 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
   return resourceExhausted("out of host memory: the work was not enqueued");
 }
 
+Status StreamState::waitFor(std::shared_ptr<TicketHandle> ticket, bool onlyOrder) {
+  driver::WaitFor work{ticket->ticket(), nullptr, onlyOrder};
+  if (ticket->device() != device_) work.other = ticket->device()->driver();
+  // The wait keeps the ticket, so that its failure is known when the wait ends.
+  return submit(std::move(work), {}, std::move(ticket), nullptr).status();
+}
+
 bool StreamState::extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const {
   return !captured_.load(std::memory_order_acquire) &&
          device_->driver()->extend(queue_, work, device_->observedNs(), ports, readyPs);
@@ -203,15 +210,15 @@ StatusOr<bool> StreamState::query() const {
   return true;
 }
 
-Status StreamState::waitAll(int64_t deadlineMs) const {
+Status StreamState::waitAll(int64_t deadlineMs, std::string_view call) const {
   std::shared_ptr<TicketHandle> ticket = last();
-  return ticket ? ticket->wait(deadlineMs) : okStatus();
+  return ticket ? ticket->wait(deadlineMs, call) : okStatus();
 }
 
-Status StreamState::synchronize(int64_t deadlineMs) {
+Status StreamState::synchronize(int64_t deadlineMs, std::string_view call) {
   std::shared_ptr<TicketHandle> ticket = last();
   if (!ticket) return okStatus();
-  HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));
+  HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs, call));
   Status error = takeError(ticket->ticket());
   auto observed = ticket->observeEndNs();
   return error.ok() ? observed.status() : error;

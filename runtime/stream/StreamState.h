@@ -58,6 +58,8 @@ class StreamState {
                                                       std::shared_ptr<const void> owner,
                                                       const std::vector<BatchTicket>& wanted = {});
 
+  /// Enqueues a wait for a ticket, of any device. Not of a capture.
+  Status waitFor(std::shared_ptr<TicketHandle> ticket, bool onlyOrder);
   /// As Stream::extend.
   bool extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const;
   /// As Stream::seal.
@@ -74,10 +76,10 @@ class StreamState {
 
   /// The last enqueued work; null when there was none.
   std::shared_ptr<TicketHandle> last() const;
-  /// As Stream::synchronize.
-  Status synchronize(int64_t deadlineMs);
+  /// As Stream::synchronize; `call` is the caller's, for errors.
+  Status synchronize(int64_t deadlineMs, std::string_view call);
   /// The same, but takes no failure and is not told of one. Errors: kDeadlineExceeded, a bad setting.
-  Status waitAll(int64_t deadlineMs) const;
+  Status waitAll(int64_t deadlineMs, std::string_view call) const;
   /// The first failure up to `ticket` that was not taken yet, and takes it.
   Status takeError(driver::Ticket upTo);
   /// The same, and takes nothing.

@@ -3,7 +3,7 @@
 // that stand on libhpu_runtime give theirs up for the runtime's when they are loaded, so that a process has one. The
 // one thing to know: programs of this repository have everything once, and nothing to share.
 //
-//   base::shareLog(*static_cast<const base::LogTarget*>(hpuRuntimeLog()));
+//   SOURCES Version.cpp ${PROJECT_SOURCE_DIR}/src/base/JoinRuntimeLog.cpp   # Of such a library.
 #pragma once
 
 #include <atomic>

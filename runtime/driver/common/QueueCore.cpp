@@ -12,6 +12,7 @@
 #include "base/Log.h"
 #include "base/PerThread.h"
 #include "base/Thread.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/driver/WorkCalls.h"
 
 namespace hpu::driver {
@@ -300,6 +301,7 @@ QueueExecutor::Core::Turn QueueExecutor::Core::begin(const std::shared_ptr<Queue
 
 /// Does a turn. `next`, if not null: gets the turn of external work that is behind it on its queue and may begin.
 void QueueExecutor::Core::perform(Turn turn, Turn* next) {
+  CallbackScope scope(Callback::kWork);
   switch (turn.kind) {
     case Turn::Kind::kNothing:
       return;

@@ -9,6 +9,7 @@
 #include "base/Abandon.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
 
@@ -32,8 +33,11 @@ void QueueExecutor::Core::cancelAtEnd() {
   }
   if (inProgress.empty()) return;
   const Status why = cancelled(closedText());
-  for (const auto& work : inProgress) cancelWork(*work, why);
-  inProgress.clear();
+  {
+    CallbackScope scope(Callback::kWork);
+    for (const auto& work : inProgress) cancelWork(*work, why);
+    inProgress.clear();
+  }
   const auto until = base::Deadline::Clock::now() + kCancelPatience;
   Section section(*this);
   auto ended = [&] {
@@ -79,7 +83,11 @@ void QueueExecutor::Core::drain() {
       }
   }
   section.unlock();
-  for (auto& callback : callbacks) callback();
+  {
+    CallbackScope scope(Callback::kWork);
+    for (auto& callback : callbacks) callback();
+    callbacks.clear();
+  }
   section.lock();
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
@@ -140,9 +148,12 @@ void QueueExecutor::Core::drain() {
   if (dropped > 0)
     HPU_LOG(kError, base::strCat(deviceName, " was closed with ", dropped, " pieces of work that were not done after ",
                                  until.totalMs(), " ms"));
-  for (const Item& item : unbegun) external.skip(std::get<External>(item.work), item.ticket, cancelled(closedText()));
-  unbegun.clear();
-  lost.clear();
+  {
+    CallbackScope scope(Callback::kWork);
+    for (const Item& item : unbegun) external.skip(std::get<External>(item.work), item.ticket, cancelled(closedText()));
+    unbegun.clear();
+    lost.clear();
+  }
   for (std::thread& thread : threads) {
     // The thread's own copy of the core keeps it valid until it has left its loop.
     if (thread.get_id() == std::this_thread::get_id())

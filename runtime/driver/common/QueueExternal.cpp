@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/PerThread.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
 
@@ -61,7 +62,9 @@ void QueueExecutor::Core::seal() {
       if (!work) work = takeUnsealed();
     }
     if (!work) return;
+    CallbackScope scope(Callback::kWork);
     sealWork(*work);
+    work.reset();
   }
 }
 
@@ -127,6 +130,7 @@ void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, 
     if (now->starting) return;
     ended = takeEnded(*queue);
   }
+  CallbackScope scope(Callback::kWork);  // The thread is the work's own.
   // A thread that helped this very work looks at the ready list next. One that helps other work may
   // do so for long, perhaps until something is done that waits here.
   const bool goesOn = base::perThread<Lending>().queue != queue.get();

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
 #include "base/Spin.h"
+#include "runtime/driver/Callback.h"
 #include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
 
@@ -24,7 +26,7 @@ constexpr int64_t kHelpMs = 60000;
 // How long before its deadline a wait looks whether external work advances, and how often after it.
 constexpr int64_t kProbeMs = 5000;
 // How long a wait looks for the end of work that another thread does before it sleeps.
-constexpr std::chrono::microseconds kLookFor{20};
+constexpr std::chrono::microseconds kWaiterLooksFor{20};
 // While the process exits: how often a thread that waits looks for work that has become ready.
 constexpr std::chrono::milliseconds kExitLook{2};
 
@@ -59,6 +61,7 @@ QueueExecutor::Core::Loan QueueExecutor::Core::borrow(const std::shared_ptr<Queu
 void QueueExecutor::Core::lend(Loan loan, Clock::time_point until) {
   const void*& lending = base::perThread<Lending>().queue;
   const void* outer = std::exchange(lending, loan.queue.get());
+  CallbackScope scope(Callback::kWork);
   {
     base::FloatScope floats;
     helpWork(*loan.work, until);
@@ -82,7 +85,7 @@ std::cv_status QueueExecutor::Core::standBy(Section& section, Queue& queue, Cloc
   const std::atomic<uint64_t>& advanced = section.core().advanced;
   const uint64_t seen = advanced.load(std::memory_order_relaxed);
   // It looks under the lock now and then: the end of work is seen there a moment after `advanced` tells of it.
-  const Clock::time_point end = std::min(until, Clock::now() + kLookFor);
+  const Clock::time_point end = std::min(until, Clock::now() + kWaiterLooksFor);
   section.unlock();
   do {
     if (policy == WaitPolicy::kYield)
@@ -107,7 +110,7 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
   };
   const auto probe = std::chrono::milliseconds(std::min(deadline.totalMs() / 2, kProbeMs));
   Clock::time_point until = deadline.time() - probe;
-  const Clock::time_point lookUntil = std::min(until, Clock::now() + kLookFor);
+  const Clock::time_point lookUntil = std::min(until, Clock::now() + kWaiterLooksFor);
   bool last = probe.count() == 0;  // `until` is the deadline, or after it.
   Advance before;
   Ticket lentTo = 0;
@@ -278,6 +281,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   }
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
   section.unlock();
+  std::optional<CallbackScope> scope(Callback::kWork);
   std::vector<Ticket> tickets;
   tickets.reserve(dropped.size());
   for (const Item& item : dropped) tickets.push_back(item.ticket);
@@ -290,6 +294,8 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   seal();
   dropped.clear();  // Lets go of what the work owned, which may be memory.
   for (auto& callback : callbacks) callback();
+  callbacks.clear();
+  scope.reset();
   section.lock();
   Status status;
   for (const auto& queue : all) {

@@ -204,7 +204,8 @@ TEST(RecipeContainer, AModelIsSaidToBeOneAndHowItIsCompiled) {
     return program.status().message();
   };
   const std::string onnx = "\x08\x08\x12\x07pytorch";
-  EXPECT_EQ(message(onnx, "a.onnx"), "'a.onnx' is a model, not a recipe; compile it first: hpu::compileFile(\"a.onnx\")");
+  EXPECT_EQ(message(onnx, "a.onnx"),
+            "'a.onnx' is a model, not a recipe; compile it first: hpu::compileFile(\"a.onnx\")");
   EXPECT_EQ(message(onnx, "memory"), "'memory' is a model, not a recipe; compile it first: hpu::compileFile(MODEL)");
   EXPECT_THAT(message("module {", "a.mlir"), HasSubstr("hpu::compileFile(\"a.mlir\")"));
   EXPECT_THAT(message("ML\xefR", "a.bin"), HasSubstr("is a model"));
@@ -253,9 +254,8 @@ TEST(RecipeContainer, ANewerMajorVersionIsRefusedWithBothVersionsAndTheMend) {
   auto program = read(bytes);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(program.status().message(),
-              AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.1"), HasSubstr("update OpenHPU"),
-                    HasSubstr("hpu::compileFile(MODEL)")));
+  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.1"),
+                                                HasSubstr("update OpenHPU"), HasSubstr("hpu::compileFile(MODEL)")));
 }
 
 TEST(RecipeContainer, ANewerMinorVersionIsReadUnlessItSaysThatItNeedsANewerReader) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ExternalProbe.h"
+#include "SmallDevice.h"
 #include "hpu/capture.h"
 #include "hpu/device.h"
 #include "hpu/event.h"
@@ -23,42 +24,17 @@ namespace hpu {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::openSmall;
+using testing::Side;
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kPageBytes = 4096;
-
-Device openSmall(int index, const char* driver = "sim") {
-  DeviceOptions options;
-  options.driver = driver;
-  options.index = index;
-  options.hbmBytes = 64 * kMiB;
-  return Device::open(options).value();
-}
 
 std::vector<uint8_t> pattern(int64_t bytes, int seed) {
   std::vector<uint8_t> data(static_cast<size_t>(bytes));
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 31 + i / 251 + static_cast<size_t>(seed));
   return data;
 }
-
-struct Side {
-  Device device;
-  Stream stream;
-  explicit Side(int index, const char* driver = "sim")
-      : device(openSmall(index, driver)), stream(Stream::create(device).value()) {}
-  Buffer put(const std::vector<uint8_t>& data) {
-    Buffer buffer = device.allocate(static_cast<int64_t>(data.size())).value();
-    EXPECT_TRUE(stream.copyToDevice(buffer, data.data(), static_cast<int64_t>(data.size())).ok());
-    EXPECT_TRUE(stream.synchronize().ok());
-    return buffer;
-  }
-  std::vector<uint8_t> get(const Buffer& buffer) {
-    std::vector<uint8_t> data(static_cast<size_t>(buffer.size()));
-    EXPECT_TRUE(stream.copyToHost(data.data(), buffer, buffer.size()).ok());
-    EXPECT_TRUE(stream.synchronize().ok());
-    return data;
-  }
-};
 
 TEST(CopyFromDevice, MovesAnyBytesFromAnyOffsetAndNothingElse) {
   Side to(0), from(1);

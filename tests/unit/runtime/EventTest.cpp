@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/event.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
+#include "SmallDevice.h"
+#include "hpu/capture.h"
 #include "hpu/device.h"
 #include "hpu/stream.h"
 
 namespace hpu {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
+using ::testing::HasSubstr;
+using testing::openSmall;
 
-Device openSmall(int index = 0) {
-  DeviceOptions options;
-  options.index = index;
-  options.hbmBytes = 64 * kMiB;
-  return Device::open(options).value();
-}
+constexpr int64_t kMiB = 1 << 20;
 
 TEST(Event, NeverRecordedIsDoneAndHasNoTime) {
   Event event;
@@ -100,6 +102,44 @@ TEST(Event, ElapsedBetweenDevicesIsRefused) {
   ASSERT_TRUE(a.synchronize().ok());
   ASSERT_TRUE(b.synchronize().ok());
   EXPECT_EQ(end.elapsedNsSince(start).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Event, ACallIsAboutOneRecordWhileAnotherThreadMakesMore) {
+  Device device = openSmall();
+  Stream plain = Stream::create(device, {"plain"}).value(), captured = Stream::create(device, {"captured"}).value();
+  Event event;
+  std::atomic<bool> stop{false};
+  // In a capture and outside of one in turn: a call that looked twice would mix the two.
+  std::thread recording([&] {
+    while (!stop) {
+      CaptureSession session = CaptureSession::begin(captured).value();
+      EXPECT_TRUE(captured.record(event).ok());
+      const Status ended = session.end().status();
+      if (!ended.ok()) EXPECT_THAT(ended.message(), HasSubstr("Event::"));
+      EXPECT_TRUE(plain.record(event).ok());
+    }
+  });
+  std::atomic<int> told{0};
+  int wanted = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < until) {
+    const Status asked = event.onDone([&](const Status& status) {
+      EXPECT_TRUE(status.ok()) << status.message();
+      ++told;
+    });
+    if (asked.ok())
+      ++wanted;
+    else
+      EXPECT_THAT(asked.message(), HasSubstr("Event::onDone"));
+    const Status waited = event.synchronize(60000);
+    if (!waited.ok()) EXPECT_THAT(waited.message(), HasSubstr("Event::synchronize"));
+    if (::testing::Test::HasFailure()) break;
+  }
+  stop = true;
+  recording.join();
+  for (int i = 0; i < 60000 && told < wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(told, wanted);
+  EXPECT_GT(wanted, 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +111,73 @@ TEST(ExitChild, DISABLED_UsesTheDeviceInAnExitHandler) {
   std::exit(0);
 }
 
+std::atomic<int> gCalls{0};
+
+/// While the rest of the exit goes on, nothing of the program may run any more that it does not wait for.
+void functionsHaveStopped() {
+  const int before = gCalls;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  bool good = before > 0 && gCalls == before;
+  // What an exit handler waits for is called, on its own thread.
+  const std::thread::id self = std::this_thread::get_id();
+  std::thread::id caller;
+  good = good && gBusy->stream
+                     .callHost([&] {
+                       caller = std::this_thread::get_id();
+                       return okStatus();
+                     })
+                     .ok();
+  good = good && gBusy->stream.synchronize(60000).ok() && caller == self;
+  ::_exit(good ? kDone : 1);
+}
+
+void callOften(const std::function<bool(std::function<void(const Status&)>)>& onDone) {
+  for (int i = 0; i < 2000; ++i)
+    ASSERT_TRUE(onDone([](const Status&) {
+      ++gCalls;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }));
+  while (gCalls < 2) std::this_thread::yield();
+}
+
+TEST(ExitChild, DISABLED_ExitsWhileFunctionsAreCalled) {
+  ASSERT_EQ(std::atexit(functionsHaveStopped), 0);
+  gBusy = new Busy(kSide, 0);
+  callOften([](auto told) { return gBusy->stream.onDone(std::move(told)).ok(); });
+  std::exit(0);
+}
+
+TEST(ExitChild, DISABLED_ExitsWhileFunctionsOfOpenedEventsAreCalled) {
+  ASSERT_EQ(std::atexit(functionsHaveStopped), 0);
+  gBusy = new Busy(kSide, 0);
+  auto* event = new Event(Event::create({.shared = true}).value());
+  auto* opened = new Event(Event::open(event->handle().value()).value());
+  ASSERT_TRUE(gBusy->stream.record(*event).ok());
+  callOften([&](auto told) { return opened->onDone(std::move(told)).ok(); });
+  std::exit(0);
+}
+
+/// Waits for an event that is recorded as opened and done at its turn only.
+void waitsForAnOpenedEvent() {
+  Stream waiter = Stream::create(gBusy->device).value();
+  static Event event = Event::create({.shared = true}).value();
+  Event opened = Event::open(event.handle().value()).value();
+  bool good = gBusy->stream.callHost([] { return okStatus(); }).ok() && gBusy->stream.record(event).ok();
+  int told = 0;
+  good = good && opened.onDone([&](const Status& status) { told = status.ok() ? 1 : -1; }).ok();
+  good = good && waiter.wait(opened).ok() && waiter.synchronize(60000).ok();
+  // Functions of events come when something is waited for.
+  for (int i = 0; good && told == 0 && i < 100; ++i)
+    good = waiter.callHost([] { return okStatus(); }).ok() && waiter.synchronize(60000).ok();
+  ::_exit(good && told == 1 ? kDone : 1);
+}
+
+TEST(ExitChild, DISABLED_WaitsForAnOpenedEventInAnExitHandler) {
+  ASSERT_EQ(std::atexit(waitsForAnOpenedEvent), 0);
+  gBusy = new Busy(kSide, 0);
+  std::exit(0);
+}
+
 TEST(ExitChild, DISABLED_ForksAChildThatExits) {
   gBusy = new Busy;
   const pid_t child = ::fork();
@@ -161,6 +229,12 @@ TEST(Exit, OfAnyKindWithWorkInFlightIsClean) {
   expectDone("ExitsOnAThreadOfTheRuntime", 4);
   expectDone("ExitsWhileAnotherThreadWaits", 4);
   expectDone("ForksAChildThatExits", 2);
+}
+
+TEST(Exit, CallsNoMoreFunctions) {
+  expectDone("ExitsWhileFunctionsAreCalled", 2);
+  expectDone("ExitsWhileFunctionsOfOpenedEventsAreCalled", 2);
+  expectDone("WaitsForAnOpenedEventInAnExitHandler", 2);
 }
 
 TEST(Exit, LeavesTheDeviceToExitHandlersOfTheProgram) {

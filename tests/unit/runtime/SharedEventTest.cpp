@@ -22,6 +22,8 @@
 #include <thread>
 #include <vector>
 
+#include "Gate.h"
+#include "SmallDevice.h"
 #include "base/Crc32c.h"
 #include "hpu/capture.h"
 #include "hpu/device.h"
@@ -33,19 +35,12 @@ extern char** environ;
 namespace hpu {
 namespace {
 
+using testing::Gate;
 using ::testing::HasSubstr;
+using testing::openSmall;
 
-constexpr int64_t kMiB = 1 << 20;
 constexpr int kSocketOfOther = 9;
 constexpr int kLongMs = 120000;  // Far beyond what a loaded machine needs.
-
-Device openSmall(int index, const char* driver = "sim") {
-  DeviceOptions options;
-  options.driver = driver;
-  options.index = index;
-  options.hbmBytes = 64 * kMiB;
-  return Device::open(options).value();
-}
 
 std::string toHex(const EventHandle& handle) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -67,21 +62,6 @@ EventHandle fromHex(const std::string& text) {
 std::string codeOf(const Status& status) {
   return std::string(statusCodeName(status.code())) + " " + status.message();
 }
-
-/// Work that holds its stream until it is released, and ends with `status`.
-struct Gate {
-  std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(false);
-  void hold(Stream& stream, Status status = okStatus()) {
-    ASSERT_TRUE(stream
-                    .callHost([open = open, status] {
-                      while (!open->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                      return status;
-                    })
-                    .ok());
-  }
-  void release() { *open = true; }
-  ~Gate() { release(); }
-};
 
 /// One line; empty when the other end is gone or did not answer in time.
 std::string readLine(int fd) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "SmallDevice.h"
 #include "hpu/device.h"
 #include "hpu/event.h"
 
@@ -14,15 +15,9 @@ namespace hpu {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::openSmall;
 
 constexpr int64_t kMiB = 1 << 20;
-
-Device openSmall(int index = 0) {
-  DeviceOptions options;
-  options.index = index;
-  options.hbmBytes = 64 * kMiB;
-  return Device::open(options).value();
-}
 
 TEST(Stream, CopiesInOnAndOut) {
   Device device = openSmall();

@@ -39,6 +39,48 @@ TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
   EXPECT_EQ(world.get<int32_t>(0, data, 10), Values(10));
 }
 
+TEST(MemoryPool, MemoryOfOperationsInFlightIsUsedAgainInTheStreamsOrder) {
+  World world = World::make(2, {.timeoutMs = 60000});
+  constexpr int64_t kCount = 5000, kBytes = kCount * 4;
+  Stream& stream = world.streams[0];
+  Values input(kCount), sum(kCount, -1), received(kCount, -1), after(kCount, -1);
+  for (size_t i = 0; i < input.size(); ++i) input[i] = static_cast<int32_t>(i);
+  Buffer a = stream.allocate(kBytes).value();
+  const uint64_t address = a.address();
+  ASSERT_TRUE(stream.copyToDevice(a, input.data(), kBytes).ok());
+  // The second one is added to the first. Rank 1 has called none of them yet.
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(world.comms[0].allReduce(address, address, kCount, kI32, kSum, stream).ok());
+  ASSERT_TRUE(stream.copyToHost(sum.data(), a, kBytes).ok());
+  ASSERT_TRUE(stream.free(std::move(a)).ok());
+  Buffer b = stream.allocate(kBytes).value();
+  EXPECT_EQ(b.address(), address);
+  ASSERT_TRUE(world.comms[0].receive(b.address(), kCount, kI32, 1, stream).ok());
+  ASSERT_TRUE(stream.copyToHost(received.data(), b, kBytes).ok());
+  ASSERT_TRUE(stream.free(std::move(b)).ok());
+  Buffer c = stream.allocate(kBytes).value();
+  EXPECT_EQ(c.address(), address);
+  ASSERT_TRUE(stream.copyToDevice(c, input.data(), kBytes).ok());
+  ASSERT_TRUE(stream.copyToHost(after.data(), c, kBytes).ok());
+  EXPECT_FALSE(stream.query().value());
+  // Another stream must not have it while the operations go on.
+  Stream other = Stream::create(world.devices[0]).value();
+  ASSERT_TRUE(stream.free(std::move(c)).ok());
+  EXPECT_NE(other.allocate(kBytes).value().address(), address);
+
+  Buffer ofPeer = world.put(1, input), sent = world.put(1, Values(kCount, 77));
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(
+        world.comms[1].allReduce(ofPeer.address(), ofPeer.address(), kCount, kI32, kSum, world.streams[1]).ok());
+  ASSERT_TRUE(world.comms[1].send(sent.address(), kCount, kI32, 0, world.streams[1]).ok());
+  ASSERT_TRUE(world.streams[1].synchronize(60000).ok());
+  ASSERT_TRUE(stream.synchronize(60000).ok());
+  Values expected = input;
+  for (int32_t& value : expected) value *= 4;
+  EXPECT_EQ(sum, expected);
+  EXPECT_EQ(received, Values(kCount, 77));
+  EXPECT_EQ(after, input);
+}
+
 TEST(HealthHook, HearsOfACommunicatorThatHasFailedOnce) {
   World world = World::make(2, {.timeoutMs = 60000});
   std::mutex mutex;
