@@ -1,32 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate: work that holds a stream until the test lets it go on.
+// Gate: work that holds a stream until the test lets it go on, and no thread meanwhile.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <memory>
-#include <thread>
+#include <mutex>
+#include <string>
+#include <utility>
 
+#include "hpu/external_work.h"
 #include "hpu/status.h"
 #include "hpu/stream.h"
 
 namespace hpu::testing {
 
-/// Work that holds its stream until it is released, and ends with `status`.
-struct Gate {
-  std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(false);
+/// Work that holds its stream until it is released, and ends with the status that it was given.
+class Gate {
+ public:
   void hold(Stream& stream, Status status = okStatus()) {
-    ASSERT_TRUE(stream
-                    .callHost([open = open, status] {
-                      while (!open->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                      return status;
-                    })
-                    .ok());
+    work_ = std::make_shared<Work>(std::move(status));
+    ASSERT_TRUE(stream.enqueue(work_).ok());
   }
-  void release() { *open = true; }
+  void release() {
+    if (work_) work_->release();
+  }
   ~Gate() { release(); }
+
+ private:
+  class Work : public ExternalWork {
+   public:
+    explicit Work(Status status) : status_(std::move(status)) {}
+    std::string name() const override { return "gate"; }
+    void start(std::shared_ptr<ExternalTurn> turn) override {
+      std::unique_lock lock(mutex_);
+      if (!open_) {
+        turn_ = std::move(turn);
+        return;
+      }
+      lock.unlock();
+      turn->complete(status_, turn->arrivalPs());
+    }
+    void skipped(const Status&) override {}
+    void cancel(const Status&) override { release(); }
+    void release() {
+      std::shared_ptr<ExternalTurn> turn;
+      {
+        std::lock_guard lock(mutex_);
+        open_ = true;
+        turn = std::move(turn_);
+      }
+      if (turn) turn->complete(status_, turn->arrivalPs());
+    }
+
+   private:
+    const Status status_;
+    std::mutex mutex_;
+    std::shared_ptr<ExternalTurn> turn_;
+    bool open_ = false;
+  };
+
+  std::shared_ptr<Work> work_;
 };
 
 }  // namespace hpu::testing
