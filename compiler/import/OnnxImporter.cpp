@@ -489,9 +489,9 @@ Status OnnxImporter::failure() const {
   const std::string sizes = free ? strCat("; give the free dimensions sizes: ", sizeOptions(freeNames_)) : "";
   StatusCode code = unsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument;
   if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0]), sizes));
-  std::string text = strCat("'", model_.path, "': ", issues_.size(), " problems",
-                            unsupported ? strCat(" (", base::supportedOpsCall(), " shows what is supported)") : std::string(),
-                            sizes, ":");
+  std::string text = strCat(
+      "'", model_.path, "': ", issues_.size(), " problems",
+      unsupported ? strCat(" (", base::supportedOpsCall(), " shows what is supported)") : std::string(), sizes, ":");
   for (const Issue& issue : llvm::ArrayRef(issues_).take_front(kMostIssues)) text += "\n  " + describe(issue);
   if (issues_.size() > kMostIssues) text += strCat("\n  and ", issues_.size() - kMostIssues, " more");
   return Status(code, std::move(text));

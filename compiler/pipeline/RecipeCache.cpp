@@ -121,9 +121,8 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
   // Whatever the umask is, what is kept here will be run.
   if (made) fs::permissions(directory_, fs::perms::owner_all, error);
   if (error)
-    return {StatusCode::kPermissionDenied,
-            "cannot create the recipe cache '" + directory_ + "': " + error.message() + "; choose another " +
-                base::optionName("cacheDir")};
+    return {StatusCode::kPermissionDenied, "cannot create the recipe cache '" + directory_ + "': " + error.message() +
+                                               "; choose another " + base::optionName("cacheDir")};
   HPU_RETURN_IF_ERROR(recipe.save(path(key)));
   fs::permissions(path(key), fs::perms::owner_read | fs::perms::owner_write, error);
   // Another process may have evicted it by now.

@@ -50,10 +50,8 @@ Status checkKeepList(Operation* root, const std::vector<std::string>& names) {
   });
   for (const std::string& name : names)
     if (!known.count(name))
-      return invalidArgument("'" + name +
-                             "' of " + base::optionName("keepF32") +
-                             " is neither an op of the hpu dialect nor a node of the model" +
-                             suggestion(name, known));
+      return invalidArgument("'" + name + "' of " + base::optionName("keepF32") +
+                             " is neither an op of the hpu dialect nor a node of the model" + suggestion(name, known));
   return okStatus();
 }
 

@@ -235,8 +235,8 @@ Status checkSigner(const Program& program, std::string_view where) {
       StatusCode::kPermissionDenied,
       strCat("recipe '", where, "' is ",
              signer.empty() ? std::string("not signed") : strCat("signed by ", signer, ", a key that is not listed"),
-             ", and HPU_RECIPE_KEYS ('", path,
-             "') lets only recipes of its keys be loaded: sign it with ", base::signCall())};
+             ", and HPU_RECIPE_KEYS ('", path, "') lets only recipes of its keys be loaded: sign it with ",
+             base::signCall())};
 }
 
 }  // namespace hpu::recipe

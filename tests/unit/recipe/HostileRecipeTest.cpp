@@ -113,8 +113,7 @@ TEST(HostileRecipe, EveryTruncationIsAnError) {
     auto program = readExact(bytes.data(), size);
     ASSERT_FALSE(program.ok()) << size;
     ASSERT_EQ(program.status().code(), StatusCode::kDataLoss) << size;
-    ASSERT_NE(program.status().message().find("compile the model again: hpu::compileFile(MODEL"),
-              std::string::npos);
+    ASSERT_NE(program.status().message().find("compile the model again: hpu::compileFile(MODEL"), std::string::npos);
   }
 }
 
