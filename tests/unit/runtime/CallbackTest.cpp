@@ -322,9 +322,11 @@ TEST(CallbackClose, AFunctionMayLetGoOfItsDeviceWhileTheStreamWaitsForIt) {
 TEST(CallbackClose, ADeviceThatCloseIsNotWaitedForByItsOwnFunctions) {
   auto handles = std::make_shared<std::optional<Handles>>(std::in_place);
   std::promise<Status> opened;
+  std::promise<void> go;  // A stream must not end in a call of it.
   ASSERT_TRUE((*handles)
                   ->stream
                   .callHost([&, handles] {
+                    go.get_future().wait();
                     handles->reset();
                     DeviceOptions options;
                     options.index = 0;
@@ -334,6 +336,7 @@ TEST(CallbackClose, ADeviceThatCloseIsNotWaitedForByItsOwnFunctions) {
                   .ok());
   handles.reset();
   auto answer = opened.get_future();
+  go.set_value();
   ASSERT_EQ(answer.wait_for(seconds(20)), std::future_status::ready);
   const Status status = answer.get();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.message();
@@ -352,7 +355,15 @@ TEST(CallbackClose, AHealthHookMayHoldTheLastHandle) {
                     told.set_value();
                   })
                   .ok());
-  ASSERT_TRUE((*handles)->stream.callHost([] { return dataLoss("torn"); }).ok());
+  std::promise<void> go;  // A stream must not end in a call of it.
+  ASSERT_TRUE((*handles)
+                  ->stream
+                  .callHost([&] {
+                    go.get_future().wait();
+                    return dataLoss("torn");
+                  })
+                  .ok());
+  go.set_value();
   ASSERT_EQ(told.get_future().wait_for(seconds(60)), std::future_status::ready);
   handles.reset();
   expectCloses();
