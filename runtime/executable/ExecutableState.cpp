@@ -112,10 +112,12 @@ Status ExecutableState::placeSections(const LoadOptions& options) {
   return okStatus();
 }
 
-/// Blocks until the constants are on the device: the copies read the recipe's own memory.
+/// Blocks until the constants are on the device. The copies read the recipe's own memory, and hold it: when the wait
+/// is refused or ends early, they are still to come.
 Status ExecutableState::uploadConstants() {
   const recipe::Program& program = *recipe_.program();
   HPU_ASSIGN(auto stream, StreamState::create(device_, {.name = base::strCat("load ", program.name), .priority = 0}));
+  const auto source = std::make_shared<const Recipe>(recipe_);
   // What no constant covers of a const section is never read (the verifier sees to it).
   for (size_t i = 0; i < program.sections.size(); ++i) {
     const Section& section = program.sections[i];
@@ -128,7 +130,7 @@ Status ExecutableState::uploadConstants() {
     HPU_RETURN_IF_ERROR(stream
                             ->submit(driver::CopyToDevice{sections_[blob.section] + blob.offset, blob.data,
                                                           static_cast<int64_t>(blob.bytes)},
-                                     "constants", {})
+                                     "constants", source, nullptr)
                             .status());
   }
   return stream->synchronize(-1, "Executable::load");
