@@ -233,7 +233,8 @@ TEST(Exit, OfAnyKindWithWorkInFlightIsClean) {
 
 TEST(Exit, CallsNoMoreFunctions) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer takes the thread of functions, which has ended and is not joined at exit, for a leak";
+  GTEST_SKIP()
+      << "ThreadSanitizer takes the thread of functions, which has ended and is not joined at exit, for a leak";
 #endif
   expectDone("ExitsWhileFunctionsAreCalled", 2);
   expectDone("ExitsWhileFunctionsOfOpenedEventsAreCalled", 2);
