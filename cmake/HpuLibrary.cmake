@@ -200,6 +200,9 @@ function(hpu_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  if(HPU_SANITIZE AND ARG_TIMEOUT LESS 300)
+    set(ARG_TIMEOUT 300)  # On a slow machine; a wait that hangs says so before.
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
                        ENVIRONMENT "HPU_SOURCE_DIR=${PROJECT_SOURCE_DIR};HPU_BINARY_DIR=${PROJECT_BINARY_DIR};${HPU_SANITIZER_ENVIRONMENT};${ARG_ENVIRONMENT}")
