@@ -329,11 +329,10 @@ TEST(Proving, WhereTheNumberCanBeGuessedAWordOfAnotherReleaseEndsNothing) {
   ASSERT_TRUE(settings::set(Setting::HCCL_COMM_ID, address.text()).ok());
   ASSERT_TRUE(settings::set(Setting::HPU_COMM_SECRET, "a secret of twenty-six chars").ok());
   const CoordinatorId where = environmentId().value();
-  const size_t before = Coordinator::instance()->rooms();  // Of ids that nobody has used.
   Status told;
-  std::thread waiting([&] { told = Bootstrap::join({}, 0, 2, {.timeoutMs = 3000}).status(); });
+  std::thread waiting([&] { told = Bootstrap::join({}, 0, 2, {.timeoutMs = 5000}).status(); });
   const base::Deadline opened = soon();
-  while (Coordinator::instance()->rooms() == before && !opened.expired())
+  while (!Coordinator::instance()->traffic(where.nonce) && !opened.expired())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   RawRank old(where);
   old.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 1, 2, 4711, "far"}), 3));
