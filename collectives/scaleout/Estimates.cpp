@@ -210,9 +210,17 @@ int64_t estimateTreePs(const Problem& p, const RankMap& map, const Fabric& fabri
   const bool reduces = p.collective == Collective::kReduce;
   const int64_t e = p.elementBytes, f = reduces ? p.partialBytes : e, n = p.count;
   if (chunks <= 1) {
-    int64_t ps = c.start;
-    for (int64_t reached = 1; reached < c.nodes; reached *= 33)
-      ps += std::min<int64_t>(32, c.nodes - 1) * c.rail(n * f) + c.railHop + (reduces ? c.reduce(4 * n * f) : 0);
+    // A node with children has its message before those without: the last of a level of parents waits for as many as
+    // they are, the last of the nodes for those of its parent.
+    const int64_t message = c.rail(n * f), hop = c.railHop + (reduces ? c.reduce(4 * n * f) : 0);
+    int64_t above = c.start, ps = c.start;
+    for (int64_t reached = 1, level = 1; reached < c.nodes;) {
+      level = std::min(32 * level, c.nodes - reached);
+      reached += level;
+      ps = std::max(ps, above + std::min<int64_t>(32, level) * message + hop);
+      const int64_t below = std::min(32 * level, c.nodes - reached);
+      above += std::min<int64_t>(32, ceilDivide(below, 32)) * message + hop;
+    }
     return ps + (c.locals > 1 ? c.mesh(n * e) + c.meshHop : 0) + (reduces ? c.reduce((c.locals + 1) * n * e) : 0);
   }
   const int64_t share = ceilDivide(n, c.locals), piece = ceilDivide(share, chunks);
@@ -242,7 +250,8 @@ int64_t estimatePairwisePs(const Problem& p, const RankMap& map, const Fabric& f
     case Collective::kReduceScatter:
       return c.start + round(n * e) + c.reduce((ranks + 1) * n * e);
     case Collective::kBroadcast:
-      return c.start + 2 * round(share);
+      // The root gives each rank its share and its own, one behind the other.
+      return c.start + 2 * round(share) + others * c.rail(share);
     case Collective::kReduce:
       return c.start + 2 * round(share) + c.reduce((ranks + 1) * share);
     case Collective::kBarrier:

@@ -481,7 +481,7 @@ std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptio
 std::vector<int32_t> chunkChoices(const Problem& p, const RankMap&, const Fabric&) {
   std::vector<int32_t> choices{1};
   for (const int32_t chunks : {8, 32, 128, 512, 1024})
-    if (p.count * p.elementBytes / chunks >= (8 << 10)) choices.push_back(chunks);
+    if (p.count * p.elementBytes / chunks >= (chunks == 8 ? 2 << 10 : 8 << 10)) choices.push_back(chunks);
   return choices;
 }
 
