@@ -250,8 +250,10 @@ int64_t estimatePairwisePs(const Problem& p, const RankMap& map, const Fabric& f
     case Collective::kReduceScatter:
       return c.start + round(n * e) + c.reduce((ranks + 1) * n * e);
     case Collective::kBroadcast:
-      // The root gives each rank its share and its own, one behind the other.
-      return c.start + 2 * round(share) + others * c.rail(share);
+      // The root gives each rank of other nodes that rank's share and its own, one behind the other; the last one that
+      // has its share gives it to all.
+      return c.start + 2 * hop +
+             std::max(3 * std::max<int64_t>(0, others + 1 - c.locals) * c.rail(share), 2 * c.mesh(share));
     case Collective::kReduce:
       return c.start + 2 * round(share) + c.reduce((ranks + 1) * share);
     case Collective::kBarrier:
