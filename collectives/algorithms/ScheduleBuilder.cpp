@@ -7,44 +7,51 @@
 
 namespace hpu::collectives {
 
-void AccessMap::splitAt(int64_t where) {
-  auto next = segments_.upper_bound(where);
-  if (next == segments_.begin()) return;
-  auto at = std::prev(next);
-  if (at->first == where || at->second.end <= where) return;
-  Segment right = at->second;
-  at->second.end = where;
-  segments_.emplace_hint(next, where, std::move(right));
+AccessMap::Segments::iterator AccessMap::splitAt(int64_t where) {
+  const auto next = segments_.lower_bound(where);
+  if (next == segments_.begin() || (next != segments_.end() && next->first == where)) return next;
+  Segment& before = std::prev(next)->second;
+  if (before.end <= where) return next;
+  const Segment right = before;
+  before.end = where;
+  return segments_.emplace_hint(next, where, right);
 }
 
 void AccessMap::read(int64_t begin, int64_t end, int32_t step, std::vector<int32_t>& after) {
-  splitAt(begin);
-  splitAt(end);
-  auto at = segments_.lower_bound(begin);
-  for (int64_t from = begin; from < end;) {
-    if (at == segments_.end() || at->first > from) {
-      const int64_t to = at == segments_.end() ? end : std::min(end, at->first);
-      at = segments_.emplace_hint(at, from, Segment{to, -1, {}});
-    }
-    if (at->second.writer >= 0) after.push_back(at->second.writer);
-    at->second.readers.push_back(step);
-    from = at->second.end;
-    ++at;
+  if (begin >= end) return;
+  auto at = splitAt(begin);
+  for (int64_t from = begin; from < end; ++at) {
+    if (at == segments_.end() || at->first > from)
+      at = segments_.emplace_hint(at, from, Segment{at == segments_.end() ? end : std::min(end, at->first)});
+    if (at->second.end > end) at = std::prev(splitAt(end));
+    Segment& segment = at->second;
+    if (segment.writer != kNone) after.push_back(segment.writer);
+    readers_.push_back({step, segment.readers});
+    segment.readers = static_cast<int32_t>(readers_.size()) - 1;
+    from = segment.end;
   }
 }
 
 void AccessMap::write(int64_t begin, int64_t end, int32_t step, std::vector<int32_t>& after) {
-  splitAt(begin);
-  splitAt(end);
-  auto at = segments_.lower_bound(begin);
-  while (at != segments_.end() && at->first < end) {
-    const Segment& segment = at->second;
+  if (begin >= end) return;
+  auto at = splitAt(begin);
+  const auto first = at;
+  for (; at != segments_.end() && at->first < end; ++at) {
+    if (at->second.end > end) at = std::prev(splitAt(end));
     // Readers are after the writer already.
-    if (segment.readers.empty() && segment.writer >= 0) after.push_back(segment.writer);
-    after.insert(after.end(), segment.readers.begin(), segment.readers.end());
-    at = segments_.erase(at);
+    const Segment& segment = at->second;
+    if (segment.readers == kNone && segment.writer != kNone) after.push_back(segment.writer);
+    for (int32_t reader = segment.readers; reader != kNone; reader = readers_[static_cast<size_t>(reader)].next)
+      after.push_back(readers_[static_cast<size_t>(reader)].step);
   }
-  segments_.emplace_hint(at, begin, Segment{end, step, {}});
+  // The segment that begins where the range does becomes the range.
+  if (first == at || first->first != begin) {
+    segments_.erase(first, at);
+    segments_.emplace_hint(at, begin, Segment{end, step, kNone});
+  } else {
+    first->second = {end, step, kNone};
+    segments_.erase(std::next(first), at);
+  }
 }
 
 ScheduleBuilder::ScheduleBuilder(const Problem& problem, std::string_view algorithm, int32_t slices)

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <memory_resource>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +22,7 @@
 
 namespace hpu::collectives {
 
-/// Which steps last wrote and have since read each element of a buffer.
+/// Which steps last wrote and have since read each element of a buffer. Not for several threads.
 class AccessMap {
  public:
   /// Adds to `after` what must be done before `step` reads, or writes, [begin, end).
@@ -28,13 +30,24 @@ class AccessMap {
   void write(int64_t begin, int64_t end, int32_t step, std::vector<int32_t>& after);
 
  private:
+  static constexpr int32_t kNone = -1;
+  /// A list that only grows at its head, so that the halves of a segment that is split share what they have.
+  struct Reader {
+    int32_t step, next;
+  };
   struct Segment {
     int64_t end = 0;
-    int32_t writer = -1;
-    std::vector<int32_t> readers;
+    int32_t writer = kNone, readers = kNone;  // readers: an index into readers_.
   };
-  std::map<int64_t, Segment> segments_;  // By begin; no two overlap.
-  void splitAt(int64_t where);
+  using Segments = std::pmr::map<int64_t, Segment>;
+  // As many are made as a program has accesses, and all go at once.
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =
+      std::make_unique<std::pmr::monotonic_buffer_resource>();
+  Segments segments_{memory_.get()};  // By begin; no two overlap.
+  std::vector<Reader> readers_;
+
+  /// The first segment that begins at `where` or behind it; one that lies across is split.
+  Segments::iterator splitAt(int64_t where);
 };
 
 class ScheduleBuilder {
