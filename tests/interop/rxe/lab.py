@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OURS, THEIRS = "fd00::2", "fd00::1"
 # Over which ibv_rc_pingpong, as the server, tells of its queue pair.
 THEIRS4, OURS4 = "10.7.0.1", "10.7.0.2"
-TIMEOUT = 100
+TIMEOUT = 150
 
 
 def left_out(why):

@@ -21,7 +21,9 @@
 /// What a program's threads hold for a moment looks like leaks when it exits in the middle of something.
 static bool gExitsInTheMiddle = false;
 extern "C" int __lsan_is_turned_off();
-extern "C" int __lsan_is_turned_off() { return gExitsInTheMiddle ? 1 : 0; }
+extern "C" int __lsan_is_turned_off() {
+  return gExitsInTheMiddle ? 1 : 0;
+}
 
 namespace hpu::collectives::net {
 namespace {
