@@ -789,7 +789,12 @@ class Interrupted(unittest.TestCase):
         self.work = tempfile.TemporaryDirectory(prefix="hpu-cli-")
         self.addCleanup(self.work.cleanup)
         self.trace = os.path.join(self.work.name, "t.hputrace")
-        self.hpu_run = [os.path.join(BIN, "hpu-run"), MODEL, "--target", "gaudi2", "--input", "zeros", "--iters", "100000000"]
+        # A recipe: a signal while a model is compiled would end that.
+        recipes = tempfile.TemporaryDirectory(prefix="hpu-cli-")
+        self.addCleanup(recipes.cleanup)
+        recipe = os.path.join(recipes.name, "a.recipe")
+        self.assertEqual(run("hpu-compile", MODEL, "--target", "gaudi2", "-o", recipe).returncode, 0)
+        self.hpu_run = [os.path.join(BIN, "hpu-run"), recipe, "--input", "zeros", "--iters", "100000000"]
 
     def start(self, *command):
         # What a shell's background job ignores is not ignored here.
@@ -841,9 +846,8 @@ class Interrupted(unittest.TestCase):
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         json.loads(out)
 
-    @unittest.skipUnless(onnx, "needs Python's onnx")
-    def test_hpu_compile_ends_soon_and_leaves_nothing_in_part(self):
-        # Sizes that the search for tiles has work with: minutes at -O3 if nobody stopped it.
+    def make_deep(self):
+        """deep.onnx: sizes that the search for tiles has work with, minutes at -O3 if nobody stopped it."""
         helper, count = onnx.helper, 120
         rng = np.random.default_rng(1)
         nodes, constants = [], []
@@ -858,6 +862,33 @@ class Interrupted(unittest.TestCase):
                                   constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.save(model, os.path.join(self.work.name, "deep.onnx"))
+
+    @unittest.skipUnless(onnx, "needs Python's onnx")
+    def test_hpu_run_and_hpu_verify_end_their_compilation(self):
+        self.make_deep()
+        runs = (("hpu-run", signal.SIGINT, "nothing was run", ("--trace", "t.hputrace", "--output", "outputs")),
+                ("hpu-verify", signal.SIGTERM, "nothing was compared", ("--ref", "interp")),
+                ("hpu-run", signal.SIGINT, "nothing was run", ("--json",)))
+        for tool, number, what, more in runs:
+            process = self.start(os.path.join(BIN, tool), "deep.onnx", "--target", "gaudi2", "-O3", *more)
+            await_handler(process)
+            time.sleep(0.3)
+            os.kill(process.pid, number)
+            begin = time.monotonic()
+            out, err = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
+            self.assertIn("interrupted: ending the compilation", err)
+            self.assertIn(f"note: interrupted by {number.name} while the model was compiled; {what}", err)
+            self.assertNotIn("error:", err)
+            self.assertEqual(os.listdir(self.work.name), ["deep.onnx"])
+            if "--json" in more:
+                value = json.loads(out)
+                self.assertEqual((value["interrupted"], value["signal"]), (True, number.name))
+
+    @unittest.skipUnless(onnx, "needs Python's onnx")
+    def test_hpu_compile_ends_soon_and_leaves_nothing_in_part(self):
+        self.make_deep()
         with open(os.path.join(self.work.name, "deep.recipe"), "w", encoding="utf-8") as file:
             file.write("an older one")
         before = sorted(os.listdir(self.work.name))

@@ -2,10 +2,12 @@
 #include "tools/common/Calibrate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "tools/common/Inputs.h"
+#include "tools/common/Interrupt.h"
 #include "tools/common/ModelFile.h"
 #include "tools/common/Session.h"
 
@@ -54,6 +56,25 @@ Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string
   tool.note(base::strCat("calibrated ", options.ranges.size(), " activations on ", sets.size(),
                          sets.size() == 1 ? " data set" : " data sets"));
   return okStatus();
+}
+
+StatusOr<CompileResult> compileInterruptibly(Tool& tool, const CompileFlags& flags, const std::string& model,
+                                             CompileOptions& options, int& signal) {
+  signal = 0;
+  const Interrupt interrupt("ending the compilation", tool.quiet());
+  CompileOptions own = options;
+  own.isCancelled = [&] { return interrupt.signal() != 0; };
+  auto compiled = [&]() -> StatusOr<CompileResult> {
+    HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, flags, model, own));
+    return compileWithProgress(tool, model, own);
+  };
+  StatusOr<CompileResult> result = compiled();
+  own.isCancelled = options.isCancelled;
+  options = std::move(own);  // Calibration may have added ranges and sizes.
+  const bool ends = result.ok() || result.status().code() == StatusCode::kCancelled;
+  if (interrupt.signal() == 0 || !ends) return result;
+  signal = interrupt.signal();
+  return cancelled("the compilation was cancelled");
 }
 
 }  // namespace hpu::tools

@@ -13,4 +13,9 @@ namespace hpu::tools {
 /// data set. Errors: kInvalidArgument when the precision is not fp8, those of reading and running.
 Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model, CompileOptions& options);
 
+/// calibrateIfAsked and compileWithProgress, which the first SIGINT, SIGTERM or SIGHUP ends soon (Interrupt, so none
+/// may live at the time). Errors: theirs; kCancelled with the signal in `signal`, which is 0 otherwise.
+StatusOr<CompileResult> compileInterruptibly(Tool& tool, const CompileFlags& flags, const std::string& model,
+                                             CompileOptions& options, int& signal);
+
 }  // namespace hpu::tools

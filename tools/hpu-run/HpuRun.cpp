@@ -175,6 +175,8 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   HPU_RETURN_IF_ERROR(protectData(tool, data, arguments.inputs));
   if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(readLabels(arguments.labels).status());
   HPU_ASSIGN(LoadedProgram program, loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
+  if (program.signal != 0)
+    return endInterrupted(tool, program.signal, " while the model was compiled; nothing was run");
   if (!arguments.outputDir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(arguments.outputDir, error);

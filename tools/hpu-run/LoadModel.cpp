@@ -37,12 +37,13 @@ StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const P
   HPU_ASSIGN(CompileOptions options, flags.compile.options(tool));
   HPU_RETURN_IF_ERROR(protectModel(tool, path));
   HPU_RETURN_IF_ERROR(takeShapesFrom(path, data, inputs, options));
-  HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, flags.compile, path, options));
-  HPU_ASSIGN(CompileResult result, compileWithProgress(tool, path, options));
-  program.recipe = result.recipe;
-  program.compileMs = result.stats.compileMs;
+  StatusOr<CompileResult> result = compileInterruptibly(tool, flags.compile, path, options, program.signal);
+  if (program.signal != 0) return program;
+  if (!result.ok()) return result.status();
+  program.recipe = result->recipe;
+  program.compileMs = result->stats.compileMs;
   program.precision = options.precision;
-  tool.json().set("cache_hit", result.stats.cacheHit);
+  tool.json().set("cache_hit", result->stats.cacheHit);
   return program;
 }
 

@@ -23,6 +23,7 @@ struct LoadedProgram {
   Recipe recipe;
   double compileMs = 0;                   ///< 0 for a recipe.
   Precision precision = Precision::kF32;  ///< For the tolerance.
+  int signal = 0;                         ///< That ended the compilation: there is no recipe then.
 };
 
 /// Free dimensions of a model take the sizes of `data` or of the files in `inputs`.

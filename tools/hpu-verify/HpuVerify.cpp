@@ -177,8 +177,14 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
   HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
   HPU_ASSIGN(arguments.tolerance, toleranceFrom(arguments.rtol, arguments.atol, options.precision));
   HPU_RETURN_IF_ERROR(takeShapesFrom(arguments.model, sets, arguments.inputs, options));
-  HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
-  HPU_ASSIGN(CompileResult compiled, compileWithProgress(tool, arguments.model, options));
+  int signal = 0;
+  StatusOr<CompileResult> result = compileInterruptibly(tool, arguments.flags, arguments.model, options, signal);
+  if (signal != 0) {
+    tool.json().set("passed", Json());
+    return endInterrupted(tool, signal, " while the model was compiled; nothing was compared");
+  }
+  if (!result.ok()) return result.status();
+  const CompileResult compiled = std::move(*result);
   if (sets.empty()) {
     HPU_ASSIGN(DataSet made, makeSet(arguments, compiled.recipe));
     sets.push_back(std::move(made));
