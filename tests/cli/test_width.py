@@ -2,24 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every tool on a terminal of 80 columns: no line is longer, no number is cut, and nothing is changed on a pipe."""
 
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import threading
 import unicodedata
 import unittest
 
-ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BIN = os.path.join(os.environ.get("HPU_BINARY_DIR") or os.path.join(ROOT, "build"), "bin")
-DIGITS = os.path.join(ROOT, "tests", "models", "digits")
-MODEL = os.path.join(DIGITS, "model.onnx")
-NO_COLUMNS = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+from cli import BIN, DIGITS, MODEL, NO_COLUMNS, on_terminal, run
+
 UNITS = r"(?:%|ps|ns|us|ms|s|B|KiB|MiB|GiB|GB/s|TFLOPS)"
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
@@ -28,34 +20,8 @@ def columns_of(line):
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
 
 
-def on_terminal(columns, tool, *arguments, **options):
-    """The exit code and the lines of stdout and stderr on one terminal of so many columns. What a progress line shows
-    and then replaces is a line of its own."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    with subprocess.Popen([os.path.join(BIN, tool), *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
-                          env=NO_COLUMNS, **options) as process:
-        os.close(theirs)
-        limit = threading.Timer(200, process.kill)
-        limit.start()
-        text = b""
-        while True:
-            try:
-                part = os.read(ours, 1 << 16)
-            except OSError:  # The other end is closed.
-                break
-            if not part:
-                break
-            text += part
-        process.wait()
-        limit.cancel()
-    os.close(ours)
-    return process.returncode, text.decode().replace("\r\n", "\n").replace("\r\x1b[K", "\n").splitlines()
-
-
 def on_pipe(tool, *arguments, **options):
-    return subprocess.run([os.path.join(BIN, tool), *arguments], capture_output=True, text=True, timeout=200, check=False,
-                          env=NO_COLUMNS, **options)
+    return run(tool, *arguments, env=NO_COLUMNS, **options)
 
 
 class Widths(unittest.TestCase):
@@ -66,7 +32,7 @@ class Widths(unittest.TestCase):
 
     def fits(self, tool, *arguments, code=0, columns=80, same=False):
         """Runs it on a terminal. `same`: it prints the same figures in every run, so none may be in part."""
-        got, lines = on_terminal(columns, tool, *arguments, cwd=self.work)
+        got, lines, _ = on_terminal(columns, tool, *arguments, cwd=self.work)
         shown = " ".join((tool, *arguments)) + "\n" + "\n".join(lines)
         self.assertEqual(got, code, shown)
         for line, after in zip(lines, [*lines[1:], ""]):
