@@ -3,8 +3,6 @@
 
 import ctypes
 import gc
-import os
-import sys
 import unittest
 import weakref
 
@@ -13,10 +11,7 @@ import torch
 import torch.utils.dlpack
 from onnx import TensorProto, helper
 
-ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("HPU_BINARY_DIR") or os.path.join(ROOT, "build")
-sys.path.insert(0, os.path.join(BUILD, "python"))
-import openhpu  # noqa: E402
+from openhpu_cases import openhpu
 
 
 def address(array):

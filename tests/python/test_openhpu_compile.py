@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: models in, recipes out, beside the program and cancelled; the ranges of fp8."""
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from unittest import mock
+
+import numpy as np
+import onnx
+
+from openhpu_cases import BUILD, DIGITS, Digits, long_model, MODEL, openhpu, ROOT, tool
+
+
+class Compiling(Digits):
+    """Recipes of the tools, and compilations that go on beside the program."""
+
+    def test_the_recipe_of_hpu_compile_is_the_same(self):
+        path = os.path.join(self.work.name, "cli.recipe")
+        told = tool("hpu-compile", MODEL, "-o", path, "--target", "gaudi2", "--report", "fusion")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), self.recipe.to_bytes())
+        report = self.recipe.report
+        for key in ("recipe_bytes", "workspace_bytes", "largest_live_set_bytes", "sram_peak_bytes", "device_time_us",
+                    "lower_bound_us", "lower_bound_parts_us", "lower_bound_bytes", "cache_hit", "unsupported", "reports"):
+            self.assertEqual(report[key], told[key], key)
+        self.assertEqual([one["name"] for one in report["phases"]], [one["name"] for one in told["phases"]])
+        [loaded] = openhpu.Session(openhpu.load(path), self.session.device).run(self.images)
+        np.testing.assert_array_equal(loaded, self.outputs)
+
+    def test_models_come_as_bytes_and_as_protos_too(self):
+        proto = onnx.load(MODEL)
+        for model in (proto, proto.SerializeToString()):
+            [logits] = openhpu.Session(openhpu.compile(model), self.session.device).run(self.images)
+            np.testing.assert_array_equal(logits, self.outputs)
+
+    def test_recipes_say_what_they_are(self):
+        [image], [logits] = self.recipe.inputs, self.recipe.outputs
+        self.assertEqual((image.name, image.dtype, image.shape, image.nbytes), ("image", "f32", (360, 1, 8, 8), 92160))
+        self.assertEqual((logits.name, logits.numpy_dtype, logits.shape), ("logits", np.float32, (360, 10)))
+        self.assertEqual(self.recipe.target, "gaudi2")
+        self.assertIn("image: f32[360, 1, 8, 8]", repr(self.recipe))
+        self.assertIsNone(openhpu.load(self.file).report)
+        self.assertEqual(pickle.loads(pickle.dumps(self.recipe)).to_bytes(), self.recipe.to_bytes())
+
+    def test_free_dimensions_take_sizes(self):
+        model = os.path.join(DIGITS, "model_dynamic.onnx")
+        for sizes in ({"dims": {"batch": 8}}, {"shapes": {"image": np.shape(self.images[:8])}}):
+            recipe = openhpu.compile(model, **sizes)
+            [logits] = openhpu.Session(recipe, self.session.device).run(self.images[:8])
+            np.testing.assert_allclose(logits, self.expected[:8], rtol=1e-3, atol=1e-4)
+
+    def test_other_threads_go_on_while_it_compiles(self):
+        seen, ends = [], threading.Event()
+
+        def count():
+            while not ends.is_set():
+                seen.append(None)
+                time.sleep(0.001)
+        counter = threading.Thread(target=count)
+        counter.start()
+        before = len(seen)
+        openhpu.compile(MODEL)
+        after = len(seen)
+        ends.set()
+        counter.join()
+        self.assertGreater(after - before, 5)
+
+    def test_compilations_go_on_beside_the_program_and_give_the_same_recipe(self):
+        for model in (MODEL, onnx.load(MODEL)):
+            compilation = openhpu.compile_async(model, reports="fusion")
+            recipe = compilation.result(timeout=120)
+            self.assertTrue(compilation.done())
+            self.assertEqual(compilation.phase, "")
+            self.assertIs(compilation.result(), recipe)
+            self.assertIsNone(compilation.exception())
+            self.assertEqual(recipe.to_bytes(), self.recipe.to_bytes())
+            self.assertEqual(recipe.report["reports"], self.recipe.report["reports"])
+
+        async def several():
+            return await asyncio.gather(*(openhpu.compile_async(MODEL, target=target) for target in ("gaudi2", "gaudi3")))
+        self.assertEqual([one.target for one in asyncio.run(several())], ["gaudi2", "gaudi3"])
+
+    def test_compilations_can_be_cancelled(self):
+        compilation = openhpu.compile_async(long_model(), opt_level=3)
+        self.assertIn(compilation.phase, ["import"] + [one["name"] for one in self.recipe.report["phases"]])
+        compilation.cancel()
+        with self.assertRaises(openhpu.CancelledError) as caught:
+            compilation.result()
+        self.assertIn("phase", str(caught.exception))
+        self.assertIsInstance(compilation.exception(), openhpu.CancelledError)
+
+        async def too_late():
+            compilation = openhpu.compile_async(long_model(), opt_level=3)
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(compilation, 0.001)
+            self.assertFalse(compilation.done())
+            compilation.cancel()
+            with self.assertRaises(openhpu.CancelledError):
+                await compilation
+        asyncio.run(too_late())
+        with self.assertRaises(TimeoutError):
+            openhpu.compile_async(long_model(), opt_level=3).result(timeout=0)
+
+    def test_failures_of_compilations_beside_the_program_are_those_of_compile(self):
+        with self.assertRaises(FileNotFoundError):
+            openhpu.compile_async("/nowhere/model.onnx").result()
+        unknown = openhpu.compile_async(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")).exception()
+        self.assertEqual({one["op"] for one in unknown.unsupported}, {"FrobnicateTensor", "GlorpReduce", "ZorkConv"})
+        with self.assertRaisesRegex(ValueError, "gaudi9"):
+            openhpu.compile_async(MODEL, target="gaudi9")
+
+    def test_ctrl_c_cancels_a_compilation(self):
+        cancelled = []
+        with mock.patch.object(openhpu.Compilation, "cancel", lambda self: cancelled.append(self)):
+            with self.interrupted(0.05), self.assertRaises(KeyboardInterrupt):
+                openhpu.compile(long_model(), opt_level=3)
+        self.assertEqual(len(cancelled), 1)
+
+    def test_ranges_are_those_of_hpu_compile(self):
+        path = os.path.join(self.work.name, "calibrated.recipe")
+        tool("hpu-compile", MODEL, "-o", path, "--target", "gaudi2", "--precision", "fp8", "--calibrate", DIGITS)
+        ranges = openhpu.calibrate(MODEL, [{"image": self.images}])
+        self.assertTrue(all(value > 0 for value in ranges.values()) and ranges)
+        recipe = openhpu.compile(MODEL, precision="fp8", ranges=ranges)
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), recipe.to_bytes())
+        self.assertNotEqual(openhpu.compile(MODEL, precision="fp8").to_bytes(), recipe.to_bytes())
+        # The largest of all samples, by name or in order; sizes are those of the first.
+        halves = [{"image": self.images[:180]}, {"image": self.images[180:]}]
+        dynamic = os.path.join(DIGITS, "model_dynamic.onnx")
+        apart = openhpu.calibrate(dynamic, iter(halves))
+        each = [openhpu.calibrate(dynamic, [list(half.values())], dims={"batch": 180}) for half in halves]
+        self.assertEqual(apart, {name: max(one[name] for one in each) for name in apart})
+        for name, value in ranges.items():
+            self.assertAlmostEqual(apart[name], value, delta=1e-3 * value)
+        with self.assertRaisesRegex(openhpu.InvalidArgumentError, "none was given"):
+            openhpu.calibrate(MODEL, [])
+        with self.assertRaisesRegex(openhpu.InvalidArgumentError, 'precision="fp8".*bf16 needs no ranges'):
+            openhpu.calibrate(MODEL, [[self.images]], precision="bf16")
+
+    def test_ctrl_c_ends_the_wait_for_a_compilation(self):
+        code = f"""if True:
+            import signal, sys
+            sys.path.insert(0, {os.path.join(BUILD, "python")!r})
+            import openhpu
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                openhpu.compile({MODEL!r}, opt_level=3)
+            except KeyboardInterrupt:
+                print("interrupted")"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "interrupted", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

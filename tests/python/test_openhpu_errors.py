@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: errors and what they say, waits that end, forks and ends of programs."""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from openhpu_cases import BUILD, DIGITS, Digits, MODEL, model_of, openhpu, ROOT
+
+
+class Errors(Digits):
+    """Everything that fails does so at once, in the words of Python."""
+
+    def test_errors_of_arrays_name_the_input_and_both_shapes(self):
+        def fails(pattern, *inputs):
+            with self.assertRaisesRegex(openhpu.InvalidArgumentError, pattern) as caught:
+                self.session.run(*inputs)
+            self.assertIsInstance(caught.exception, ValueError)
+            self.assertEqual(caught.exception.code, "INVALID_ARGUMENT")
+        fails("input 'image' has the shape 360x1x8x8, but an array of shape 359x1x8x8", self.images[1:])
+        fails("input 'image' is f32 .numpy float32., but an array of float64", self.images.astype(float))
+        fails("there is no input 'picture'; the inputs are 'image'", {"picture": self.images})
+        fails("input 'image' is missing", {})
+        fails("the model has 1 inputs .'image'., but 2 were given", self.images, self.images)
+        fails("input 'image' .* does not convert", [["a"]])
+
+    def test_other_errors_are_what_python_calls_them(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            openhpu.compile("/nowhere/model.onnx")
+        self.assertIsInstance(caught.exception, openhpu.Error)
+        self.assertIn("/nowhere/model.onnx", str(caught.exception))
+        with self.assertRaises(FileNotFoundError):
+            openhpu.load("/nowhere/model.recipe")
+        with self.assertRaises(openhpu.Error):
+            openhpu.load(b"no recipe")
+        with self.assertRaises(NotImplementedError) as caught:
+            openhpu.compile(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx"))
+        self.assertEqual({one["op"] for one in caught.exception.unsupported}, {"FrobnicateTensor", "GlorpReduce", "ZorkConv"})
+        with self.assertRaisesRegex(ValueError, "gaudi9"):
+            openhpu.compile(MODEL, target="gaudi9")
+        with self.assertRaisesRegex(ValueError, "opt_level 7"):
+            openhpu.compile(MODEL, opt_level=7)
+        with self.assertRaises(TypeError):
+            openhpu.compile(MODEL, shapes={"image": (1.5,)})
+        with self.assertRaises(LookupError):
+            openhpu.Device(99)
+        with self.assertRaises(TypeError):
+            openhpu.Session(self.file)
+        with self.assertRaisesRegex(openhpu.FailedPreconditionError, "for gaudi2, the device is a gaudi3"):
+            openhpu.Session(self.recipe, openhpu.Device(target="gaudi3"))
+        with self.assertRaises(MemoryError):
+            self.session.device.allocate(1 << 50, "u8")
+        for shape, why in ((-1, "at least 0"), ((-2, -3), "at least 0"), ((1 << 40, 1 << 40), "no device has them"),
+                           ((1 << 31, 1 << 31, 4), "no device has them"), ((1 << 62,), "no device has them")):
+            with self.assertRaisesRegex(openhpu.InvalidArgumentError, why):
+                self.session.device.allocate(shape)
+        with self.assertRaisesRegex(ValueError, "no type 'complex64'"):
+            self.session.device.allocate(4, "complex64")
+        closed = openhpu.Session(self.recipe, self.session.device)
+        closed.close()
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            closed.run(self.images)
+        error = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((type(error), error.code, len(error.unsupported)), (openhpu.UnimplementedError, "UNIMPLEMENTED", 3))
+
+    def test_errors_name_the_parameters_of_python(self):
+        dynamic = os.path.join(DIGITS, "model_dynamic.onnx")
+        copy = os.path.join(self.work.name, "a model.onnx")
+        shutil.copy(MODEL, copy)
+        anonymous = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, (None, 3))],
+                             [("y", TensorProto.FLOAT, None)])
+        bare = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, None)], [("y", TensorProto.FLOAT, None)])
+        other = openhpu.compile(MODEL, target="gaudi3").to_bytes()
+        for use, words in (
+                (lambda: openhpu.compile(dynamic), 'give their sizes: dims={"batch": SIZE}'),
+                (lambda: openhpu.compile(dynamic, dims={"bach": 3}), 'dims={"bach": 3}: no free dimension'),
+                (lambda: openhpu.compile(dynamic, shapes={"image": (8, 1, 8, 9)}), 'shapes={"image": (8, 1, 8, 9)}: '),
+                (lambda: openhpu.compile(anonymous), 'dims={"x_dim0": SIZE}'),
+                (lambda: openhpu.compile(bare), 'shapes={"x": SIZES}'),
+                (lambda: openhpu.compile(MODEL, target="gaudi1", precision="f16"), "choose another precision or target"),
+                (lambda: openhpu.compile(MODEL, keep_f32="Nowhere", precision="bf16"), "of keep_f32 is neither"),
+                (lambda: openhpu.compile(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")),
+                 "openhpu.supported_ops() shows"),
+                (lambda: openhpu.load(copy), f"'{copy}' is a model, not a recipe; compile it first: openhpu.compile(\"{copy}\")"),
+                (lambda: openhpu.load(onnx.load(MODEL).SerializeToString()), "openhpu.compile(MODEL)"),
+                (lambda: openhpu.load(other[:-1]), 'openhpu.compile(MODEL, target="gaudi3")'),
+                (lambda: self.session.verify([self.images], [self.expected], rtol=-1), "rtol=-1 is not a tolerance")):
+            with self.subTest(words=words):
+                with self.assertRaises(openhpu.Error) as caught:
+                    use()
+                self.assertIn(words, str(caught.exception))
+                self.assertNotIn("--", str(caught.exception))
+                self.assertNotIn("CompileOptions", str(caught.exception))
+        [warning] = openhpu.compile(MODEL, cache="/proc/none").report["warnings"]
+        self.assertTrue(warning.endswith("choose another cache"), warning)
+
+    def test_failures_of_work_say_where(self):
+        device = openhpu.Device()
+        session = openhpu.Session(self.recipe, device)
+        device.inject("uncorrected_ecc")
+        with self.assertRaises(openhpu.DataLossError) as caught:
+            session.run(self.images)
+        self.assertEqual(caught.exception.work["device"], device.index)
+        np.testing.assert_array_equal(session.run(self.images)[0], self.outputs)
+
+    def test_waits_end_by_timeout_and_by_ctrl_c_and_leave_the_rest_alone(self):
+        device = openhpu.Device()
+        session = openhpu.Session(self.recipe, device)
+        device.inject("endless_command")
+        future = session.run_async(self.images)
+        with self.assertRaises(TimeoutError) as caught:
+            future.result(timeout=0.1)
+        self.assertIn("not done after 0.1 s", str(caught.exception))
+        self.assertFalse(future.done())
+        with self.interrupted(0.1), self.assertRaises(KeyboardInterrupt):
+            session.run(self.images)
+        device.reset()
+        with self.assertRaises(openhpu.CancelledError):
+            future.result()
+        np.testing.assert_array_equal(session.run(self.images)[0], self.outputs)
+
+    def test_forked_children_are_told_and_can_open_devices_of_their_own(self):
+        here, there = multiprocessing.get_context("fork").Pipe()
+        inherited = self.session.run_async(self.images)
+        child = os.fork()
+        if child == 0:
+            try:
+                said = []
+                for call in (lambda: self.session.run(self.images), inherited.result):
+                    try:
+                        call()
+                        said.append("no error")
+                    except openhpu.Error as error:
+                        said.append(error.code)
+                with openhpu.Session(openhpu.compile(MODEL)) as own:
+                    said.append(np.array_equal(own.run(self.images)[0], self.outputs))
+                there.send(said)
+            finally:
+                os._exit(0)
+        self.assertTrue(here.poll(60), "the child says nothing")
+        self.assertEqual(here.recv(), ["FAILED_PRECONDITION", "FAILED_PRECONDITION", True])
+        os.waitpid(child, 0)
+        np.testing.assert_array_equal(inherited.result()[0], self.outputs)
+
+    def test_a_program_can_end_while_work_is_in_flight(self):
+        code = f"""if True:
+            import sys
+            sys.path.insert(0, {os.path.join(BUILD, "python")!r})
+            import openhpu
+            session = openhpu.Session(openhpu.load({self.file!r}))
+            if "stuck" in sys.argv:
+                session.device.inject("endless_command")
+            if len(sys.argv) > 1:
+                openhpu._session._END_SECONDS = 0.1 if "stuck" in sys.argv else 0
+            futures = [session.run_async(openhpu.random_inputs(session.recipe)) for _ in range(20)]
+            print("ends")"""
+        for more in ([], ["stuck"], ["late"], ["late"]):
+            done = subprocess.run([sys.executable, "-c", code, *more], capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "ends", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
