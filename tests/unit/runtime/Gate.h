@@ -15,7 +15,9 @@
 
 namespace hpu::testing {
 
-/// Work that holds its stream until it is released, and ends with the status that it was given.
+/// Work that holds its stream until it is released, and ends with the status that it was given: for tests of what is
+/// behind it. It may be released before its turn, and a reset ends it; ExternalProbe, for tests of external work
+/// itself, does neither, and counts what the runtime calls.
 class Gate {
  public:
   void hold(Stream& stream, Status status = okStatus()) {
