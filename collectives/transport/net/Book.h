@@ -10,6 +10,7 @@
 // Not thread-safe, but for endOf().
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -78,10 +79,15 @@ class Book {
   bool stopped(int rank) const { return at(rank).stopped; }
 
   void alive(int node) { setAlive(node, nodes_[static_cast<size_t>(node)].alive + 1, nullptr); }
+  uint64_t aliveOf(int node) const { return nodes_[static_cast<size_t>(node)].alive; }
   Clock::time_point heardAt(int node) const { return nodes_[static_cast<size_t>(node)].heardAt; }
   /// From then on silence counts.
   void listen(Clock::time_point now) {
     for (Node& node : nodes_) node.heardAt = now;
+  }
+  /// As if all nodes had been heard at that time at the earliest.
+  void bearWith(Clock::time_point since) {
+    for (Node& node : nodes_) node.heardAt = std::max(node.heardAt, since);
   }
   /// As if all nodes had been heard that much later: this rank did not listen.
   void forgive(Clock::duration gap);

@@ -159,6 +159,7 @@ void Core::begin() {
   begun_ = true;
   lastTick_ = Clock::now();
   book_.listen(lastTick_);
+  for (auto& [peer, branch] : branches_) branch->heardAt = lastTick_;
 }
 
 // ---- The tree's links ----
@@ -187,6 +188,7 @@ void Core::cutOff(int peer) {
 void Core::isUp(Branch& branch) {
   if (branch.up) return;
   branch.up = true;
+  branch.heardAt = Clock::now();
   book_.attach(branch.channel);
   pump(branch);
   changed_.notify_all();
@@ -239,6 +241,7 @@ void Core::onFrame(int peer, uint64_t attempt, std::span<const std::byte> frame)
   Branch* branch = find(peer, attempt);
   if (!branch) return;
   isUp(*branch);
+  branch->heardAt = Clock::now();
   FrameReader in(frame, limits());
   Status status;
   while (status.ok()) {
@@ -273,11 +276,17 @@ void Core::lost(int peer, const Status& why) {
     changed_.notify_all();
     return;
   }
-  lost_[static_cast<size_t>(peer)] = 1;
   const bool nonsense = why.code() == StatusCode::kDataLoss || why.code() == StatusCode::kInvalidArgument;
-  book_.end(peer, RankEnd::kGone,
-            nonsense ? dataLoss(why.message())
-                     : unavailable(strCat("its process ended, or cannot be reached: ", why.message())));
+  passOver(peer, nonsense ? dataLoss(why.message())
+                          : unavailable(strCat("its process ended, or cannot be reached: ", why.message())));
+}
+
+/// Those of whom this rank has heard through it find another way, and have time for that.
+void Core::passOver(int peer, const Status& why) {
+  cutOff(peer);
+  lost_[static_cast<size_t>(peer)] = 1;
+  book_.end(peer, RankEnd::kGone, why);
+  book_.bearWith(Clock::now() - silence_);
   dialParent();
 }
 
@@ -287,6 +296,7 @@ void Core::pump(Branch& branch) {
     if (branch.frame.empty()) continue;
     if (!branch.link->send(branch.frame.bytes())) return;
     branch.frame.clear();
+    branch.spoken = true;
   } while (book_.fill(branch.channel, branch.frame));
 }
 
@@ -498,13 +508,37 @@ bool Core::isHead() const {
   return true;
 }
 
+/// Those of this node are looked after by the node's transport, which calls a process that stands still stopped; but
+/// through this rank's parent comes all that it hears of other nodes.
+bool Core::mustSpeak(int neighbour) const {
+  return !isLocal(neighbour) || neighbour < rank_;
+}
+
+/// So that a neighbour hears this rank itself, and not only what others say through it.
+void Core::speak() {
+  const int node = tree_.nodeOf(rank_);
+  for (auto& [peer, branch] : branches_)
+    if (!std::exchange(branch->spoken, false) && branch->up && branch->frame.empty())
+      branch->frame.add(AliveItem{node, book_.aliveOf(node)});
+}
+
+/// First the neighbours: one that stands still keeps what others say, who live. Of these another neighbour is to bring
+/// news before they are judged; so they have twice the time.
 void Core::checkSilence(Clock::time_point now) {
   if (silence_.count() == 0) return;
+  std::vector<std::pair<int, Clock::duration>> silent;
+  for (const auto& [peer, branch] : branches_)
+    if (const auto since = now - branch->heardAt; branch->up && since > silence_ && mustSpeak(peer))
+      silent.emplace_back(peer, since);
+  for (const auto& [peer, since] : silent)
+    passOver(peer, unavailable(strCat("nothing was heard from it for ", secondsText(since))));
   for (int node = 0; node < tree_.nodes(); ++node) {
-    const auto silent = now - book_.heardAt(node);
-    if (node == tree_.nodeOf(rank_) || silent <= silence_) continue;
+    const auto since = now - book_.heardAt(node);
+    if (node == tree_.nodeOf(rank_) || since <= 2 * silence_) continue;
     for (int32_t rank : tree_.members(node))
-      book_.end(rank, RankEnd::kGone, unavailable(strCat("nothing was heard from its node for ", secondsText(silent))));
+      if (!branches_.contains(rank))
+        book_.end(rank, RankEnd::kGone,
+                  unavailable(strCat("nothing was heard from its node for ", secondsText(since))));
   }
 }
 
@@ -533,7 +567,10 @@ bool Core::tick() {
   Lock lock(mutex_);
   if (finished_) return false;
   // Nobody was listening: this process stood still.
-  if (const auto gap = now - lastTick_; gap > milliseconds(1000)) book_.forgive(gap);
+  if (const auto gap = now - lastTick_; gap > milliseconds(1000)) {
+    book_.forgive(gap);
+    for (auto& [peer, branch] : branches_) branch->heardAt += gap;
+  }
   lastTick_ = now;
   if (moved) book_.beat();
   for (const auto& [peer, why] : broken)
@@ -548,6 +585,10 @@ bool Core::tick() {
   }
   checkSilence(now);
   pumpAll();
+  if (looks) {
+    speak();
+    pumpAll();
+  }
   settle(lock);
   return !finish(/*force=*/false);
 }

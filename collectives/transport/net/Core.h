@@ -87,6 +87,8 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
     int peer = 0;
     uint64_t attempt = 0;
     bool up = false;
+    bool spoken = false;        ///< Since the last look around.
+    Clock::time_point heardAt;  ///< When the peer last said anything.
     std::shared_ptr<Link> link;
     Book::Channel channel;
     FrameWriter frame;  ///< Not taken by the link yet.
@@ -102,6 +104,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   void cutOff(int peer);
   void isUp(Branch& branch);
   void lost(int peer, const Status& why);
+  void passOver(int peer, const Status& why);
   void dialParent();
   void pump(Branch& branch);
   void pumpAll();
@@ -119,6 +122,9 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   };
   /// What the node's transport says of this rank and the others of the node.
   bool lookAtNode(bool all, std::vector<Seen>& seen);
+  /// Whether the silence of that neighbour is its end.
+  bool mustSpeak(int neighbour) const;
+  void speak();
   void checkSilence(Clock::time_point now);
   bool isHead() const;
   bool finish(bool force);

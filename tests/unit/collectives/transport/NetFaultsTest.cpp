@@ -52,6 +52,8 @@ class World {
   LocalGroup& group(int rank) { return *groups_[static_cast<size_t>(nodeOf_[static_cast<size_t>(rank)])]; }
   std::byte* memory(int rank) { return memory_[static_cast<size_t>(rank)].data(); }
   int64_t silenceMs = 60000, timeoutMs = 60000;
+  /// Ranks that take nobody for gone, as none does that is frozen: their threads go on here.
+  std::vector<int> neverJudge;
   std::function<void(NetOptions&)> change;
 
   /// What creation brings, by rank.
@@ -68,7 +70,8 @@ class World {
         options.node = group(rank).transport(place(rank));
         options.network = networks_[static_cast<size_t>(rank)];
         options.timeoutMs = timeoutMs;
-        options.silenceMs = silenceMs;
+        const bool judges = std::find(neverJudge.begin(), neverJudge.end(), rank) == neverJudge.end();
+        options.silenceMs = judges ? silenceMs : 0;
         options.allGather = [&, rank](const std::string&, const std::string& mine) { return gather_(rank, mine); };
         if (change) change(options);
         made[static_cast<size_t>(rank)] = createNetTransport(options);
@@ -83,6 +86,11 @@ class World {
       all.push_back(*made);
     }
     return true;
+  }
+  int nodeOf(int rank) const { return nodeOf_[static_cast<size_t>(rank)]; }
+  /// Those ranks hear nothing and say nothing.
+  void freeze(const std::vector<int>& ranks, bool frozen = true) {
+    for (int rank : ranks) wires_->hold(network(rank), frozen);
   }
   void kill(int rank) {
     group(rank).kill(place(rank));
@@ -198,8 +206,9 @@ TEST(NetFaults, OtherRanksOfANodeGoOnWhenItsFirstOneIsKilled) {
 TEST(NetFaults, ANodeThatSaysNothingIsGone) {
   World world({0, 1, 1, 2});
   world.silenceMs = 2500;
+  world.neverJudge = {1, 2};
   ASSERT_TRUE(world.start());
-  world.wires().hold(world.network(1), true);
+  world.freeze({1, 2});
   // First it is only late.
   ASSERT_TRUE(await([&] { return world.all[0]->describe(2).find("no word from its node for ") != std::string::npos; }));
   for (int rank : {0, 3})
@@ -208,11 +217,62 @@ TEST(NetFaults, ANodeThatSaysNothingIsGone) {
       ASSERT_TRUE(await([&] { return t.gone(silent); }));
       EXPECT_EQ(t.peerStatus(silent).code(), StatusCode::kUnavailable);
       has(t.peerStatus(silent).message(), "rank " + std::to_string(silent));
-      has(t.peerStatus(silent).message(), "node 1) is gone: nothing was heard from its node for ");
+      // The first of the node speaks for it, and is judged first.
+      has(t.peerStatus(silent).message(), silent == 1 ? "node 1) is gone: nothing was heard from it for "
+                                                      : "node 1) is gone: nothing was heard from its node for ");
     }
   EXPECT_TRUE(world.all[0]->peerStatus(3).ok());
   EXPECT_TRUE(world.all[3]->peerStatus(0).ok());
-  world.wires().hold(world.network(1), false);
+  world.freeze({1, 2}, false);
+}
+
+/// One rank is frozen: all others name it, and nobody else, hear of each other, and go on doing so.
+void freezeOne(std::vector<int32_t> nodeOf, int frozen) {
+  World world(std::move(nodeOf));
+  world.silenceMs = 2500;
+  world.neverJudge = {frozen};
+  ASSERT_TRUE(world.start());
+  world.freeze({frozen});
+  const auto at = Clock::now();
+  std::vector<int> living;
+  for (int rank = 0; rank < world.ranks(); ++rank)
+    if (rank != frozen) living.push_back(rank);
+  auto apart = [&](int one, int other) { return world.nodeOf(one) != world.nodeOf(other); };
+  for (int rank : living) {
+    Transport& t = *world.all[static_cast<size_t>(rank)];
+    if (!apart(rank, frozen)) continue;  // There it is for the node's transport to say.
+    ASSERT_TRUE(await([&] { return t.gone(frozen); })) << rank;
+    has(t.peerStatus(frozen).message(), "nothing was heard from it for ");
+  }
+  for (int rank : living) ASSERT_TRUE(await([&] { return world.all[static_cast<size_t>(rank)]->publish(callOf(1)); }));
+  // Until those would be judged of whom only others tell.
+  const auto until = at + std::chrono::milliseconds(2 * world.silenceMs + 1500);
+  do {
+    for (int rank : living)
+      for (int other : living)
+        ASSERT_TRUE(world.all[static_cast<size_t>(rank)]->peerStatus(other).ok())
+            << rank << ": " << world.all[static_cast<size_t>(rank)]->peerStatus(other).message();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  } while (Clock::now() < until);
+  for (int rank : living)
+    for (int other : living)
+      if (rank != other) {
+        EXPECT_TRUE(world.all[static_cast<size_t>(rank)]->record(other, 1).has_value())
+            << rank << " has not heard what " << other << " calls";
+      }
+  world.freeze({frozen}, false);
+}
+
+TEST(NetFaults, AFrozenRootIsNamedAloneByThoseWhoHearOfEachOtherThroughIt) {
+  freezeOne({0, 1, 2}, 0);
+}
+
+TEST(NetFaults, AFrozenRankInTheMiddleIsNamedAlone) {
+  freezeOne(nine(), 1);
+}
+
+TEST(NetFaults, AFrozenFirstRankOfANodeIsNamedAloneAndTheOthersOfTheNodeGoOn) {
+  freezeOne({0, 0, 0, 1, 1}, 0);
 }
 
 TEST(NetFaults, ALinkThatIsCutIsTheEndOfItsRanksForEachOther) {
