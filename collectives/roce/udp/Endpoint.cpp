@@ -20,6 +20,8 @@ using base::strCat;
 constexpr size_t kRoomBytes = 8 * UdpSocket::kMostTrainBytes;
 // Of a connection; DCQCN (Zhu et al., SIGCOMM 2015): at most one notification in this time.
 constexpr TimeNs kNotificationNs = 50'000;
+// A process that is killed loses no more of its capture; a system call for each packet would be too slow.
+constexpr TimeNs kCaptureNs = 100'000'000;
 // IP, UDP, the longest headers of RoCE and its ICRC, rounded as rdma_rxe does.
 constexpr int kMtuHeaders = 80;
 // Linux counts a received packet's buffer with its overhead against the socket's room.
@@ -163,7 +165,9 @@ Endpoint::Counters& Endpoint::Counters::operator+=(const Counters& other) {
 }
 
 void Endpoint::record(const Address& from, const Address& to, std::span<const uint8_t> datagram) {
-  if (capture_) capture_->record(wallNs(), from, to, datagram);
+  if (!capture_) return;
+  capture_->record(wallNs(), from, to, datagram);
+  if (!captureDue_) captureDue_ = now() + kCaptureNs;
 }
 
 void Endpoint::take(const Arrival& arrival, TimeNs now) {
@@ -336,16 +340,18 @@ bool Endpoint::progress(int batches) {
     advanceAll(at);
     if (!flush() || !came || !socket_.mayHaveMore()) break;
   }
+  if (captureDue_ && now() >= *captureDue_) flushCapture();
   return counters_.sent + counters_.received != before;
 }
 
 std::optional<TimeNs> Endpoint::nextTime() const {
   if (!work_.empty() && !blocked_) return 0;
-  if (timers_.empty()) return std::nullopt;
-  return timers_.begin()->first;
+  if (timers_.empty()) return captureDue_;
+  return captureDue_ ? std::min(*captureDue_, timers_.begin()->first) : timers_.begin()->first;
 }
 
 void Endpoint::flushCapture() {
+  captureDue_.reset();
   if (capture_) capture_->flush();
 }
 

@@ -101,7 +101,7 @@ class Endpoint {
   Counters total() const;
   /// Why datagrams could not be sent, the last time; ok: they could.
   const Status& lastError() const { return socket_.lastError(); }
-  /// The capture's file has all up to now.
+  /// The capture's file has all up to now. Without it, progress() writes there what is older than 0.1 s.
   void flushCapture();
 
  private:
@@ -138,6 +138,7 @@ class Endpoint {
   std::set<std::pair<TimeNs, Connection*>> timers_;
   std::deque<uint32_t> completed_;
   std::unique_ptr<Capture> capture_;
+  std::optional<TimeNs> captureDue_;  // The file lacks some.
   Faults faults_;
   bool faulty_ = false;  // Some are asked for.
   // Datagrams that were not sent yet: trains lie one behind another in the room.

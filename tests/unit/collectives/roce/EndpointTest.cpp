@@ -401,6 +401,30 @@ TEST(Endpoint, CapturesWhatGoesAndComes) {
   }
 }
 
+/// Whoever drives it as the header says need not end it to have its packets in the file.
+TEST(Endpoint, ACaptureHasThePacketsOfAProcessThatIsKilled) {
+  const std::string path =
+      std::filesystem::temp_directory_path().string() + "/hpu-endpoint-" + std::to_string(::getpid()) + ".killed.pcap";
+  Pair pair("127.0.0.1", {}, 1024, path);
+  Endpoint& endpoint = *pair.sides[0].endpoint;
+  const auto before = std::filesystem::file_size(path);
+  EXPECT_FALSE(endpoint.nextTime());
+  std::vector<std::byte> data(3000);
+  for (int round = 1; round <= 2; ++round) {
+    ASSERT_TRUE(pair.sides[0].queuePair().post(pair.request(Verb::kWrite, data)).ok());
+    ASSERT_TRUE(pair.run(static_cast<size_t>(round)));
+    // As the thread of a network does it, until there is nothing more to do.
+    while (const auto next = endpoint.nextTime()) {
+      endpoint.wait(*next);
+      (void)endpoint.progress();
+    }
+    // Three packets and an answer at least, with what stands before them.
+    constexpr size_t kHeads = 16 + 20 + 8 + 12 + 4;
+    EXPECT_GE(std::filesystem::file_size(path), before + static_cast<size_t>(round) * (data.size() + 4 * kHeads));
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(Faults, AreThoseOfTheirSeedAndRefuseNonsense) {
   auto fates = [](uint64_t seed) {
     Faults faults({.seed = seed, .drop = 0.3, .duplicate = 0.3, .corrupt = 0.3});
