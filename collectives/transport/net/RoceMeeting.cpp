@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the ends of a RoCE link meet and part, over TCP. RoceConnection.cpp has the rest of the class.
 #include <algorithm>
+#include <utility>
 
 #include "base/Format.h"
 #include "collectives/transport/net/RoceConnection.h"
@@ -150,13 +151,15 @@ void RoceConnection::onLate(const roce_wire::Message& message) {
   isLate_ = true;
   late_.insert(late_.end(), message.bytes.begin(), message.bytes.end());
   if (message.more && late_.size() <= kBufferBytes) return;
-  const auto head = takeHead(late_);
+  std::vector<std::byte> frame = std::exchange(late_, {});
+  // It had come, and its head says what is not true any more.
+  if (message.number < received_) return;
+  const auto head = takeHead(frame);
   if (!head.ok()) return end(head.status().withContext(strCat("RoCE link ", names())));
   Event event;
   event.kind = Event::Kind::kFrame;
   event.isLate = true;
-  event.late.swap(late_);
-  if (message.number < received_) return;
+  event.late = std::move(frame);
   received_ = message.number + 1;
   push(std::move(event));
 }

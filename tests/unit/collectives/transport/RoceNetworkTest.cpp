@@ -24,7 +24,6 @@
 
 #include "base/Deadline.h"
 #include "collectives/transport/net/RoceWire.h"
-#include "collectives/transport/net/TcpNetwork.h"
 #if HPU_HAVE_VERBS
 #include "FakeVerbsAt.h"
 #endif
@@ -576,29 +575,6 @@ TEST(RoceWire, ReadsWhatItWritesAndNothingElse) {
   EXPECT_FALSE(parseHead(std::span(head).first(kHeadBytes - 1)).ok());
   encodeHead({.kind = Head::Kind::kCredit}, head);
   EXPECT_FALSE(parseHead(head).ok());
-}
-
-/// Somebody who knows the door over TCP, and speaks something else than the protocol.
-TEST(RoceNetwork, HangsUpOnWhoSpeaksNonsenseOrAnotherVersion) {
-  const auto network = networkAt("127.0.0.2");
-  std::atomic<int> come{0};
-  auto door = network->open([&](std::shared_ptr<Link>, const std::string&) { ++come; }).value();
-  const auto tcp = tcpNetwork(addressOf("127.0.0.1")).value();
-  const std::string address = door->address().substr(5);
-  roce_wire::End end;
-  end.queuePair = 17;
-  end.pathMtu = 1024;
-  end.packets = end.receives = 8;
-  end.address = addressOf("127.0.0.1");
-  end.address.port = 4000;
-  for (const std::string& words : {std::string("nonsense"), std::string(), roce_wire::encodeReady(),
-                                   roce_wire::encodeOffer(end, "", roce_wire::kVersion + 1)}) {
-    auto owner = std::make_shared<Owner>();
-    auto link = tcp->dial(address, roce_wire::tcpHello("roce"), owner, base::Deadline::afterMs(30'000));
-    EXPECT_TRUE(owner->insist([&] { return link->send(asBytes(words)); }));
-    EXPECT_FALSE(owner->waitClosed().ok());
-  }
-  EXPECT_EQ(come, 0);
 }
 
 }  // namespace
