@@ -9,6 +9,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/Connected.h"
 #include "collectives/bootstrap/Reactor.h"
 
 namespace hpu::collectives {
@@ -46,17 +47,19 @@ StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline, 
     }
   }
   if (error == 0) {
-    // Where nobody listens on a port of its own range, the system may connect a socket with itself.
-    sockaddr_storage own{}, other{};
-    socklen_t ownSize = sizeof own, otherSize = sizeof other;
-    bool itself = ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &ownSize) == 0 &&
-                  ::getpeername(fd, reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 && ownSize == otherSize &&
-                  std::memcmp(&own, &other, ownSize) == 0;
-    if (!itself) return fd;
+    if (!isConnectedWithItself(fd)) return fd;
     error = ECONNREFUSED;
   }
   ::close(fd);
   return unavailable(base::strCat("cannot connect to ", address.text(), ": ", base::errnoText(error)));
+}
+
+bool isConnectedWithItself(int fd) {
+  sockaddr_storage own{}, other{};
+  socklen_t ownSize = sizeof own, otherSize = sizeof other;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &ownSize) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 && ownSize == otherSize &&
+         std::memcmp(&own, &other, ownSize) == 0;
 }
 
 StatusOr<Address> localAddress(int fd) {

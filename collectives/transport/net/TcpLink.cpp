@@ -14,6 +14,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/Connected.h"
 
 namespace hpu::collectives::net::tcp {
 namespace {
@@ -332,6 +333,7 @@ Status TcpLink::connected() {
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(socket_.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error == 0 && isConnectedWithItself(socket_.fd())) error = ECONNREFUSED;
   if (error != 0) return unavailable("cannot connect: " + base::errnoText(error));
   std::lock_guard lock(mutex_);
   if (state_ != State::kDialling) return okStatus();

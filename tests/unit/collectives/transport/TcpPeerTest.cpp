@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/Format.h"
+#include "collectives/transport/net/ProgressThread.h"
+#include "collectives/transport/net/TcpLink.h"
 #include "tests/unit/collectives/transport/RawPeer.h"
 
 namespace hpu::collectives::net {
@@ -418,6 +420,30 @@ TEST_F(TcpPeer, OneThatNeverAnswersIsWaitedForUntilTheDeadline) {
   auto peer = door.next();
   Status status = events->waitForClosed();
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.toString();
+}
+
+/// Where nobody listens on a port of its own range the system may connect a socket with itself.
+TEST_F(TcpPeer, ALinkThatReachesItselfHasReachedNobody) {
+  Address here = loopback();
+  {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage storage;
+    socklen_t size = toSockaddr(here, storage);
+    ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&storage), size), 0);
+    ASSERT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size), 0);
+    here = fromSockaddr(storage).value();
+    ::close(fd);
+  }
+  auto thread = ProgressThread::acquire().value();
+  auto events = std::make_shared<Recorder>();
+  auto link = std::make_shared<tcp::TcpLink>(thread->progress());
+  tcp::Dialling whom;
+  whom.place.address = here;
+  link->dial(okStatus(), whom, here, events, soon());  // From that very port.
+  const Status why = events->waitForClosed();
+  EXPECT_EQ(why.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(why.message(), HasSubstr("cannot connect: Connection refused"));
+  link->close();
 }
 
 }  // namespace
