@@ -77,19 +77,22 @@ void Lanes::dialled(std::shared_ptr<Link> link) {
       std::shared_ptr<Link> mine = std::move(link_);
       take(std::move(link));
       drop(lock, std::move(mine));
-      return;
+      break;
     }
     case State::kNone:
     case State::kExpecting:
       take(std::move(link));
-      return;
+      break;
     case State::kUp:
     case State::kLost:
     case State::kClosed:
       break;
   }
+  // A link that takes all at once has no event for that.
+  const bool news = becameDelivered();
   lock.unlock();
   link.reset();
+  if (news) owner_.wake();
 }
 
 void Lanes::lose(const Status& why) {
