@@ -394,7 +394,15 @@ RankEnd Core::endOf(int peer) {
   int64_t heard = 0;
   const int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   if (endHeardNs_[at].compare_exchange_strong(heard, now)) heard = now;
-  if (!lanes(peer).over() && now - heard < std::chrono::nanoseconds(kGrace).count()) return RankEnd::kNone;
+  if (!lanes(peer).over()) {
+    std::chrono::nanoseconds grace = kGrace;
+    // One that has left ends its link behind its last data: as long as that comes it is waited for.
+    if (const auto last = lanes(peer).heardAt(); last && end == RankEnd::kLeft) {
+      heard = std::max(heard, std::chrono::nanoseconds(last->time_since_epoch()).count());
+      grace += milliseconds(kLingerMs);
+    }
+    if (now - heard < grace.count()) return RankEnd::kNone;
+  }
   if (end == RankEnd::kLeft) lanes(peer).peerLeft();
   endCounts_[at].store(true);
   return end;

@@ -56,6 +56,7 @@ void Lanes::take(std::shared_ptr<Link> link) {
 
 void Lanes::isUp() {
   state_ = State::kUp;
+  heardAt_ = std::chrono::steady_clock::now();
   for (size_t l = 0; l < in_.size(); ++l) {
     InLane& lane = in_[l];
     const uint64_t end = lane.released + std::min<uint64_t>(lane.messages.size(), kLaneMessages);
@@ -159,6 +160,12 @@ bool Lanes::over() {
   return peerEnded_ || state_ == State::kNone || state_ == State::kLost || state_ == State::kClosed;
 }
 
+std::optional<std::chrono::steady_clock::time_point> Lanes::heardAt() {
+  Lock lock(mutex_);
+  if (state_ != State::kUp) return std::nullopt;
+  return heardAt_;
+}
+
 void Lanes::peerLeft() {
   Lock lock(mutex_);
   if (state_ != State::kLost && state_ != State::kClosed) return;
@@ -202,6 +209,7 @@ void Lanes::onFrame(uint64_t attempt, std::span<const std::byte> frame) {
   if (attempt != attempt_) return;
   if (state_ == State::kDialling) isUp();
   if (state_ != State::kUp) return;
+  heardAt_ = std::chrono::steady_clock::now();
   FrameReader in(frame, owner_.limits());
   bool news = false;
   std::optional<EndItem> end;

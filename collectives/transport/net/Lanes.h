@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -66,6 +67,8 @@ class Lanes {
   bool delivered();
   /// Nothing will come from the peer any more that is not here.
   bool over();
+  /// When the peer last said anything, or its link came; nothing comes any more over one that is not up.
+  std::optional<std::chrono::steady_clock::time_point> heardAt();
   /// The peer has left, so it had all that it needed: once the link is gone what was offered is the callers' again.
   void peerLeft();
 
@@ -198,8 +201,9 @@ class Lanes {
   State state_ = State::kNone;
   uint64_t attempt_ = 0;  // Links of earlier ones are not listened to.
   std::shared_ptr<Link> link_;
-  std::chrono::steady_clock::time_point lostAt_;  // Of kExpecting: when it will be.
-  int closing_ = 0;                               // Links that drop() is at.
+  std::chrono::steady_clock::time_point heardAt_;  // Of kUp.
+  std::chrono::steady_clock::time_point lostAt_;   // Of kExpecting: when it will be.
+  int closing_ = 0;                                // Links that drop() is at.
   Status why_;
   bool stopped_ = false;    // No caller's memory is used any more.
   bool peerEnded_ = false;  // It said so, behind all that it had sent.
