@@ -647,6 +647,10 @@ void Core::leave() {
 
 void Core::shut() {
   (void)finish(/*force=*/true);
+  // Others, whose creation went well, may have made links; those that come now are not taken.
+  const EndItem end = endItem(rank_, RankEnd::kLeft, okStatus());
+  for (const auto& lanes : lanes_)
+    if (lanes) lanes->finish(end, base::Deadline::afterMs(0));
 }
 
 /// Not on the network's own thread, which may have to end with it.

@@ -157,5 +157,33 @@ TEST(NetEnds, ARankThatHasLeftIsThereUntilAllHasComeThatItHadSent) {
   world.all.clear();
 }
 
+TEST(NetEnds, ARankWhoseCreationFailsLetsGoOfTheLinksThatOthersHaveMadeToIt) {
+  World world({0, 1, 2});
+  std::atomic<bool> sent{false};
+  std::weak_ptr<Transport> node;  // Of the rank that fails: as long as anything of it is there.
+  world.change = [&](NetOptions& options) {
+    if (options.rank != 2) return;
+    node = options.node;
+    options.allGather = [&, gather = options.allGather](const std::string& phase,
+                                                        const std::string& mine) -> StatusOr<std::vector<std::string>> {
+      auto texts = gather(phase, mine);
+      if (phase != "net ready") return texts;
+      EXPECT_TRUE(await([&] { return sent.load(); }));
+      return unavailable("nobody knows how the others are");
+    };
+  };
+  world.then = [&](int rank, Transport& transport) {
+    if (rank != 1) return;
+    const std::byte byte{};
+    EXPECT_TRUE(transport.offer(2, Lane::kCollective, &byte, 1, {}).ok());
+    EXPECT_TRUE(await([&] { return transport.delivered(0); }));
+    sent = true;
+  };
+  const auto made = world.create();
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  EXPECT_EQ(made[2].status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(await([&] { return node.expired(); })) << "a link keeps it";
+}
+
 }  // namespace
 }  // namespace hpu::collectives
