@@ -57,6 +57,40 @@ class Core::Events : public LinkEvents {
   const uint64_t attempt_;
 };
 
+/// Of a link to a rank that was taken for gone: says so, and ends.
+class Core::Refusal : public LinkEvents, public std::enable_shared_from_this<Refusal> {
+ public:
+  Refusal(std::shared_ptr<Link> link, const EndItem& why) : link_(std::move(link)) { frame_.add(why); }
+  void begin() {
+    const std::shared_ptr<Link> link = link_;  // Nobody else has it yet.
+    link->start(shared_from_this());
+    say();
+  }
+  void onFrame(std::span<const std::byte>) override {}
+  void onWritten(uint64_t) override {}
+  void onRoom() override { say(); }
+  void onClosed(const Status&) override { (void)take(); }
+
+ private:
+  std::shared_ptr<Link> take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(link_, nullptr);
+  }
+  void say() {
+    std::shared_ptr<Link> link;
+    {
+      std::lock_guard lock(mutex_);
+      link = link_;
+    }
+    if (!link || !link->send(frame_.bytes())) return;
+    link->close();
+    (void)take();
+  }
+  std::mutex mutex_;  // Guards link_, which keeps this object until it is closed.
+  std::shared_ptr<Link> link_;
+  FrameWriter frame_;
+};
+
 Core::Core(const NetOptions& options, int64_t timeoutMs)
     : identity_(options.identity),
       rank_(options.rank),
@@ -196,7 +230,7 @@ void Core::isUp(Branch& branch) {
 
 void Core::dialParent() {
   const int parent = tree_.parentOf(rank_, lost_);
-  if (parent < 0 || branches_.contains(parent) || finished_) return;
+  if (parent < 0 || branches_.contains(parent) || finished_ || isGone_) return;
   Branch& branch = grow(parent);
   const auto deadline = base::Deadline::afterMs(begun_ ? std::min(timeoutMs_, kAgainMs) : timeoutMs_);
   std::lock_guard lock(networkMutex_);
@@ -217,6 +251,13 @@ void Core::dialled(std::shared_ptr<Link> link, const std::string& text) {
     lock.unlock();
     if (lanes) lanes->dialled(std::move(link));
     return;
+  }
+  if (isGone_) return lock.unlock();
+  if (book_.endOf(peer) == RankEnd::kGone) {
+    // All are told that it is; what it says of others, whose links it has lost, is not to be heard.
+    const auto refusal = std::make_shared<Refusal>(std::move(link), endItem(peer, RankEnd::kGone, book_.why(peer)));
+    lock.unlock();
+    return refusal->begin();
   }
   Branch& branch = grow(peer);
   branch.link = std::move(link);
@@ -242,12 +283,18 @@ void Core::onFrame(int peer, uint64_t attempt, std::span<const std::byte> frame)
   if (!branch) return;
   isUp(*branch);
   branch->heardAt = Clock::now();
+  const bool first = !std::exchange(branch->heard, true);
   FrameReader in(frame, limits());
   Status status;
   while (status.ok()) {
     auto item = in.next();
     status = item.status();
     if (!item.ok() || !item->has_value()) break;
+    if (const auto* end = std::get_if<EndItem>(&**item);
+        end && first && end->rank == rank_ && end->end == RankEnd::kGone) {
+      beGone(end->reason);
+      return settle(lock);
+    }
     status = book_.hear(branch->channel, **item);
   }
   if (!status.ok()) lost(peer, dataLoss(strCat("it speaks nonsense: ", status.message())));
@@ -288,6 +335,14 @@ void Core::passOver(int peer, const Status& why) {
   book_.end(peer, RankEnd::kGone, why);
   book_.bearWith(Clock::now() - silence_);
   dialParent();
+}
+
+/// The others take this rank for gone. Its neighbours find other ways when it lets them go.
+void Core::beGone(const std::string& why) {
+  isGone_ = true;
+  while (!branches_.empty()) cutOff(branches_.begin()->first);
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (!isLocal(rank)) book_.end(rank, RankEnd::kGone, unavailable(strCat("it takes this rank for gone (", why, ")")));
 }
 
 void Core::pump(Branch& branch) {

@@ -80,6 +80,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
 
  private:
   class Events;
+  class Refusal;
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
   /// A link to a neighbour in the tree.
@@ -87,6 +88,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
     int peer = 0;
     uint64_t attempt = 0;
     bool up = false;
+    bool heard = false;         ///< A frame has come.
     bool spoken = false;        ///< Since the last look around.
     Clock::time_point heardAt;  ///< When the peer last said anything.
     std::shared_ptr<Link> link;
@@ -105,6 +107,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   void isUp(Branch& branch);
   void lost(int peer, const Status& why);
   void passOver(int peer, const Status& why);
+  void beGone(const std::string& why);
   void dialParent();
   void pump(Branch& branch);
   void pumpAll();
@@ -169,6 +172,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   Clock::time_point leftAt_;
   bool tellDelivered_ = false;
   bool connecting_ = true, begun_ = false, left_ = false, finished_ = false;
+  bool isGone_ = false;  // For the others.
 };
 
 }  // namespace hpu::collectives::net

@@ -185,5 +185,40 @@ TEST(NetEnds, ARankWhoseCreationFailsLetsGoOfTheLinksThatOthersHaveMadeToIt) {
   EXPECT_TRUE(await([&] { return node.expired(); })) << "a link keeps it";
 }
 
+TEST(NetEnds, ARankThatWasTakenForGoneAndComesBackNamesNobody) {
+  World world(nine());
+  world.silenceMs = 2500;
+  world.neverJudge = {5};
+  ASSERT_TRUE(world.start());
+  world.freeze({5});
+  for (int rank = 0; rank < world.ranks(); ++rank)
+    if (rank != 5) {
+      ASSERT_TRUE(await([&] { return world.all[static_cast<size_t>(rank)]->gone(5); })) << rank;
+    }
+  world.freeze({5}, false);
+  // Its links are gone, as if those at their other ends were. It asks others, and is told what it is for them.
+  auto othersAreWell = [&] {
+    for (int rank = 0; rank < world.ranks(); ++rank)
+      for (int other = 0; other < world.ranks(); ++other)
+        if (rank != 5 && other != 5 && !world.all[static_cast<size_t>(rank)]->peerStatus(other).ok()) return false;
+    return true;
+  };
+  auto knows = [&] {
+    for (int rank = 0; rank < world.ranks(); ++rank)
+      if (rank != 5 && !world.all[5]->gone(rank)) return false;
+    return true;
+  };
+  ASSERT_TRUE(await([&] { return knows() || !othersAreWell(); }));
+  EXPECT_TRUE(othersAreWell()) << "rank 1: " << world.all[0]->peerStatus(1).message();
+  has(world.all[5]->peerStatus(8).message(), "is gone: it takes this rank for gone");
+  for (int rank = 0; rank < world.ranks(); ++rank)
+    if (rank != 5) {
+      ASSERT_TRUE(await([&] { return world.all[static_cast<size_t>(rank)]->publish(callOf(1)); }));
+    }
+  for (int rank : {0, 8})
+    ASSERT_TRUE(await([&] { return world.all[static_cast<size_t>(rank)]->record(1, 1).has_value(); }));
+  EXPECT_TRUE(othersAreWell());
+}
+
 }  // namespace
 }  // namespace hpu::collectives
