@@ -152,7 +152,8 @@ class Widths(unittest.TestCase):
 
     def test_hpu_smi(self):
         for arguments in ((), ("-L",), ("-q",), ("--topology",), ("--fw-versions",), ("--nic", "link")):
-            self.fits("hpu-smi", *arguments)
+            for columns in (80, 60):
+                self.fits("hpu-smi", *arguments, columns=columns)
 
     def test_helps(self):
         for tool in ("hpu-compile", "hpu-run", "hpu-verify", "hpu-trace", "hpu-smi", "hccl-perf", "hccl-sim"):

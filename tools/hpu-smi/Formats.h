@@ -15,8 +15,9 @@
 namespace hpu::smi {
 
 // ---- TableFormat.cpp
-/// The summary: a box of devices and a box of processes.
-std::string formatSummary(const NodeView& view);
+/// The summary: a box of devices and a box of processes; what they say without boxes where `width` columns (0: any
+/// number) have no room for them.
+std::string formatSummary(const NodeView& view, int width = 0);
 
 // ---- LogFormat.cpp
 /// The sections that -d takes, in the order of printing.

@@ -85,7 +85,7 @@ StatusOr<std::string> render(const NodeView& view, const Options& options, const
   if (options.topology) return formatTopology(view, width);
   if (options.prometheus) return formatPrometheus(view);
   if (!options.nic.empty()) return formatNic(view, options.nic, options.ports);
-  return formatSummary(view);
+  return formatSummary(view, width);
 }
 
 StatusOr<ExitCode> run(tools::Tool& tool, const Options& options) {

@@ -4,6 +4,8 @@
 #include <cstdio>
 
 #include "base/Format.h"
+#include "tools/common/Table.h"
+#include "tools/common/Terminal.h"
 #include "tools/hpu-smi/Formats.h"
 
 namespace hpu::smi {
@@ -42,24 +44,54 @@ std::string number(int64_t value, const char* unit) {
   return std::to_string(value) + unit;
 }
 
-std::string deviceRows(const DeviceView& device) {
+/// What is shown of a device.
+struct DeviceTexts {
+  std::string uncorrected, celsius, watts, cap, used, total, busy, mode;
+};
+
+DeviceTexts textsOf(const DeviceView& device) {
   const node::DeviceStatus& status = device.status;
-  std::string uncorrected = std::to_string(device.faults(node::Fault::kUncorrectedEcc));
-  std::string rows = "| " + right(std::to_string(status.index), 3) + "  " + left(status.name, 12) + "        N/A  | " +
-                     left(status.pciAddress, 13) + "    N/A | " + right(uncorrected, 19) + "  |\n";
   auto reading = [&](int64_t value, const char* unit) {
     return device.readable() ? number(value, unit) : std::string("N/A");
   };
-  std::string celsius = reading(std::lround(device.readings.celsius), "C");
-  std::string watts = reading(std::lround(device.readings.watts), "W");
-  std::string cap = number(std::lround(device.board().capWatts), "W");
-  std::string used = device.known() ? number(toMiB(status.usedBytes), "MiB") : "N/A";
-  std::string memory = right(used, 9) + " / " + right(number(toMiB(status.totalBytes), "MiB"), 9);
-  std::string busy = reading(toPercent(device.readings.utilization), "%");
-  std::string mode = status.lost ? "Lost" : device.known() ? "Default" : "No answer";
-  rows += "| N/A  " + right(celsius, 4) + "   P0 " + right(watts, 5) + " / " + right(cap, 5) + "  |" + memory + " |" +
-          right(busy, 7) + right(mode, 14) + " |\n";
+  DeviceTexts texts;
+  texts.uncorrected = std::to_string(device.faults(node::Fault::kUncorrectedEcc));
+  texts.celsius = reading(std::lround(device.readings.celsius), "C");
+  texts.watts = reading(std::lround(device.readings.watts), "W");
+  texts.cap = number(std::lround(device.board().capWatts), "W");
+  texts.used = device.known() ? number(toMiB(status.usedBytes), "MiB") : "N/A";
+  texts.total = number(toMiB(status.totalBytes), "MiB");
+  texts.busy = reading(toPercent(device.readings.utilization), "%");
+  texts.mode = status.lost ? "Lost" : device.known() ? "Default" : "No answer";
+  return texts;
+}
+
+std::string deviceRows(const DeviceView& device) {
+  const node::DeviceStatus& status = device.status;
+  const DeviceTexts texts = textsOf(device);
+  std::string rows = "| " + right(std::to_string(status.index), 3) + "  " + left(status.name, 12) + "        N/A  | " +
+                     left(status.pciAddress, 13) + "    N/A | " + right(texts.uncorrected, 19) + "  |\n";
+  rows += "| N/A  " + right(texts.celsius, 4) + "   P0 " + right(texts.watts, 5) + " / " + right(texts.cap, 5) + "  |" +
+          right(texts.used, 9) + " / " + right(texts.total, 9) + " |" + right(texts.busy, 7) + right(texts.mode, 14) +
+          " |\n";
   return rows;
+}
+
+/// A process as the tables have it.
+struct ProcessTexts {
+  int index;
+  std::string pid, type, name, memory;
+};
+
+std::vector<ProcessTexts> processesOf(const DeviceView& device) {
+  std::vector<ProcessTexts> all;
+  for (const node::ProcessStatus* process : device.processes()) {
+    const bool owns = process == &device.status.owner;
+    all.push_back({device.status.index, process->pid > 0 ? std::to_string(process->pid) : "N/A", owns ? "C" : "M",
+                   process->name.empty() ? "N/A" : process->name,
+                   device.known() ? number(toMiB(process->usedBytes), "MiB") : "N/A"});
+  }
+  return all;
 }
 
 std::string processRow(int index, const std::string& pid, const std::string& type, const std::string& name,
@@ -70,20 +102,59 @@ std::string processRow(int index, const std::string& pid, const std::string& typ
 
 std::string processRows(const DeviceView& device) {
   std::string rows;
-  for (const node::ProcessStatus* process : device.processes()) {
-    bool owns = process == &device.status.owner;
-    std::string pid = process->pid > 0 ? std::to_string(process->pid) : "N/A";
-    std::string name = process->name.empty() ? "N/A" : process->name;
-    rows += processRow(device.status.index, pid, owns ? "C" : "M", name,
-                       device.known() ? number(toMiB(process->usedBytes), "MiB") : "N/A");
-  }
+  for (const ProcessTexts& one : processesOf(device))
+    rows += processRow(one.index, one.pid, one.type, one.name, one.memory);
   if (rows.empty()) rows = processRow(device.status.index, "N/A", "N/A", "N/A", "N/A");
   return rows;
 }
 
+// ---- Where the box has no room: the same without it.
+
+constexpr int kBox = kWide + 2;
+constexpr std::string_view kLegend = "Temp and Pwr are modelled; AIP-Util is over simulated time.";
+
+/// The items as lines of at most `width` columns, from the second one on set in: an item goes on in the next line only
+/// when it is longer than one.
+std::string itemLines(const std::vector<std::string>& items, int width) {
+  constexpr std::string_view kIndent = "     ";
+  std::string text, line;
+  for (const std::string& item : items) {
+    if (!line.empty() && line.size() + 2 + item.size() > static_cast<size_t>(width)) {
+      text += line + "\n";
+      line = kIndent;
+    } else if (!line.empty()) {
+      line += "  ";
+    }
+    line += item;
+  }
+  return tools::wrapped(text + line, width) + "\n";
+}
+
+std::string narrowSummary(const NodeView& view, int width) {
+  std::string text =
+      itemLines({"HL-SMI " + view.version, "driver " + view.driverVersion, "node " + view.identity}, width);
+  for (const DeviceView& device : view.devices) {
+    const DeviceTexts texts = textsOf(device);
+    text += "\n" + itemLines({right(std::to_string(device.status.index), 3) + "  " + device.status.name,
+                              device.status.pciAddress, "Temp " + texts.celsius,
+                              "Pwr " + texts.watts + " / " + texts.cap, "Memory " + texts.used + " / " + texts.total,
+                              "AIP-Util " + texts.busy, texts.mode, "Uncorr. ECC " + texts.uncorrected},
+                             width);
+  }
+  tools::Table table({tools::Column::number("AIP").key(), tools::Column::number("PID").key(),
+                      tools::Column::word("Type"), tools::Column::name("Process"), tools::Column::number("Memory")});
+  for (const DeviceView& device : view.devices)
+    for (const ProcessTexts& one : processesOf(device))
+      table.row({std::to_string(one.index), one.pid, one.type, one.name, one.memory});
+  text += "\n" + (table.empty() ? std::string("no compute processes") : table.text(width)) + "\n\n";
+  text += tools::wrapped(base::strCat(kLegend, " hl-smi's box needs ", kBox, " columns."), width);
+  return text;
+}
+
 }  // namespace
 
-std::string formatSummary(const NodeView& view) {
+std::string formatSummary(const NodeView& view, int width) {
+  if (width > 0 && width < kBox) return narrowSummary(view, width);
   std::string text = rule('+', '-', '-', '+', false);
   text += headLine("HL-SMI Version:", view.version);
   text += headLine("Driver Version:", view.driverVersion);
@@ -101,7 +172,7 @@ std::string formatSummary(const NodeView& view) {
   text += rule('|', '=', '=', '|', false);
   for (const DeviceView& device : view.devices) text += processRows(device);
   text += rule('+', '=', '=', '+', false);
-  text += "Temp and Pwr are modelled; AIP-Util is over simulated time.";
+  text += kLegend;
   return text;
 }
 

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "tests/unit/tools/hpu-smi/SampleNode.h"
+#include "tools/common/Terminal.h"
 #include "tools/hpu-smi/Formats.h"
 
 namespace hpu::smi {
@@ -41,6 +44,32 @@ TEST(SmiSummary, EveryLineOfTheBoxHasItsWidth) {
     if (line[0] != '|' && line[0] != '+') continue;
     EXPECT_EQ(line.size(), 79u) << line;
   }
+}
+
+TEST(SmiSummary, ANarrowTerminalHasAllOfTheBoxInLinesThatFit) {
+  NodeView view = sampleView(8);
+  view.devices[1].status.usedBytes = view.devices[1].status.totalBytes;
+  const auto wordsOf = [](std::string text) {
+    std::replace(text.begin(), text.end(), '|', ' ');
+    std::istringstream words(text);
+    return std::set<std::string>(std::istream_iterator<std::string>(words), {});
+  };
+  for (int width : {30, 40, 60, 78}) {
+    const std::string text = formatSummary(view, width);
+    for (const std::string& line : lines(text))
+      EXPECT_LE(tools::displayWidth(line), static_cast<size_t>(width)) << width << ":\n" << text;
+    const std::set<std::string> narrow = wordsOf(text);
+    for (const std::string& word : wordsOf(formatSummary(view)))
+      if (word.find_first_of("0123456789") != std::string::npos && word != "P0") {  // The one level that there is.
+        EXPECT_TRUE(narrow.count(word)) << word << "\n" << text;
+      }
+    for (const char* state : {"Lost", "Default", "answer"}) EXPECT_TRUE(narrow.count(state)) << state << "\n" << text;
+  }
+  EXPECT_EQ(formatSummary(view, 79), formatSummary(view));
+  EXPECT_THAT(formatSummary(view, 60), HasSubstr("32C  Pwr 345W / 600W"));
+  view.devices.resize(5);
+  view.devices.erase(view.devices.begin(), view.devices.begin() + 4);
+  EXPECT_THAT(formatSummary(view, 60), HasSubstr("no compute processes"));
 }
 
 TEST(SmiSummary, ScriptsFindAddressesAsInHlSmi) {
