@@ -18,6 +18,7 @@
 #include "collectives/communicator/Ports.h"
 #include "collectives/communicator/Work.h"
 #include "collectives/transport/shm/ShmTransport.h"
+#include "hpu/callback.h"
 #include "hpu/health.h"
 #include "hpu/ports.h"
 
@@ -145,6 +146,8 @@ void CommunicatorState::ended() {
 
 Status CommunicatorState::finalize(int64_t deadlineMs) {
   HPU_RETURN_IF_ERROR(usable());
+  // Whether or not this rank has something in flight: the others may wait for what comes behind the callback.
+  HPU_RETURN_IF_ERROR(refuseWaitInCallback(base::strCat("finalize of ", title())));
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   std::shared_ptr<CollectiveWork> last;
   {

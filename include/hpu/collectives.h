@@ -178,7 +178,8 @@ class HPU_API Communicator {
                                 size_t optionsBytes) const;
 
   /// Waits until everything enqueued is done, on every rank. Errors: kDeadlineExceeded; it comes up to five seconds
-  /// after the deadline when the process of rank 0, which knows who is missing, does not answer either.
+  /// after the deadline when the process of rank 0, which knows who is missing, does not answer either;
+  /// kFailedPrecondition inside of what the runtime calls (Stream::callHost, a hook), where it might wait for itself.
   Status finalize(int64_t deadlineMs = -1);
   /// Ends everything in progress, here with kAborted and at the peers with this rank's name.
   /// Returns at once.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "hpu/callback.h"
 
 namespace hpu {
 namespace {
@@ -42,6 +43,10 @@ Status refuseInCallback(std::string_view call) {
   return failedPrecondition(base::strCat(call, " must not wait for work that is not done ", inside(tCurrent),
                                          ": the work may wait for the very thing that would wait. Enqueue what is to "
                                          "come after it, or wait on a thread of the program's own"));
+}
+
+Status refuseWaitInCallback(std::string_view call) {
+  return refuseInCallback(call);
 }
 
 Status refuseEndingInCallback(std::string_view call) {

@@ -34,7 +34,7 @@ class CallbackScope {
 Callback currentCallback() noexcept;
 
 /// For calls that wait for work which is not done. Errors: kFailedPrecondition inside of a callback, naming the call,
-/// where it was called, and what to do instead.
+/// where it was called, and what to do instead. Other libraries ask the same of refuseWaitInCallback (hpu/callback.h).
 Status refuseInCallback(std::string_view call);
 /// The same for a call that waits for all that runs on a device to end, whatever it is.
 Status refuseEndingInCallback(std::string_view call);

@@ -8,7 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <mutex>
 
+#include "hpu/event.h"
+#include "hpu/health.h"
 #include "tests/unit/collectives/communicator/World.h"
 
 namespace hpu::collectives {
@@ -129,6 +133,51 @@ TEST(Communicator, AbortEndsAFinalizeOfTheOthers) {
       EXPECT_THAT(status.message(), HasSubstr("enough"));
     }
   }
+}
+
+TEST(Communicator, FinalizeInsideOfWhatTheRuntimeCallsIsAnErrorAtOnce) {
+  World world = World::make(2, {.timeoutMs = 60000});
+  Communicator& comm = world.comms[0];
+  Stream& stream = world.streams[0];
+  std::mutex mutex;
+  std::vector<Status> heard;  // Of a function of a stream, of one behind a collective, and of a hook.
+  auto finalize = [&] {
+    Status status = comm.finalize(30000);  // Without the refusal it would come to its deadline.
+    std::lock_guard lock(mutex);
+    heard.push_back(std::move(status));
+  };
+  // Rank 1 ends only when the barrier does, which is behind the function.
+  ASSERT_TRUE(stream
+                  .callHost([&] {
+                    finalize();
+                    return okStatus();
+                  })
+                  .ok());
+  for (int rank : {0, 1})
+    ASSERT_TRUE(world.comms[static_cast<size_t>(rank)].barrier(world.streams[static_cast<size_t>(rank)]).ok());
+  Event event;
+  ASSERT_TRUE(stream.record(event).ok());
+  std::promise<void> last;
+  ASSERT_TRUE(event
+                  .onDone([&](const Status& status) {
+                    EXPECT_TRUE(status.ok()) << status.toString();
+                    finalize();
+                    last.set_value();
+                  })
+                  .ok());
+  ASSERT_EQ(last.get_future().wait_for(std::chrono::minutes(3)), std::future_status::ready);
+  ASSERT_TRUE(world.devices[0].setHealthHook([&](const HealthEvent&) { finalize(); }).ok());
+  reportHealth(world.devices[0], {HealthEvent::Kind::kRankLost, "a test", unavailable("a test")});
+  ASSERT_TRUE(world.devices[0].setHealthHook({}).ok());
+  ASSERT_EQ(heard.size(), 3u);
+  for (const Status& status : heard) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.toString();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("finalize of '"), HasSubstr("(rank 0 of 2) must not wait")));
+  }
+  EXPECT_THAT(heard[0].message(), HasSubstr("inside a function that a stream calls"));
+  EXPECT_THAT(heard[2].message(), HasSubstr("inside a health hook"));
+  // Nothing was changed.
+  world.all([&](int rank) { return world.comms[static_cast<size_t>(rank)].finalize(60000); });
 }
 
 TEST(Communicator, AFailedStreamEndsItsCommunicatorForAll) {
