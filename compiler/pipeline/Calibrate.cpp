@@ -2,6 +2,7 @@
 // calibrationGraph: the normalised model with the largest magnitude of every activation that a matrix
 // product reads as its outputs. The one thing to know: it runs the passes that a compilation runs ahead of
 // the phase precision, so that the products and their names are the same.
+#include "base/ModelPath.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/import/GraphImpl.h"
@@ -9,6 +10,7 @@
 #include "compiler/precision/Fp8.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/KnownOptions.h"
+#include "hpu/calibration.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -70,6 +72,34 @@ StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given
   if (main.getNumResults() == 0)
     return invalidArgument("nothing to calibrate: the model has no matrix product of activations");
   return GraphAccess::make(impl.context, std::move(module));
+}
+
+StatusOr<CompileResult> compileCalibration(const std::string& path, const CompileOptions& given, size_t givenBytes,
+                                           std::vector<UnsupportedNode>* unsupported) {
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  CompileOptions narrow = *known;
+  // Each belongs to the compilation that the ranges are for.
+  narrow.stopAfter.clear();
+  narrow.startFrom.clear();
+  narrow.dumpDir.clear();
+  narrow.reports.clear();
+  narrow.cacheDir.clear();
+  narrow.explain.clear();
+  narrow.onPhase = nullptr;
+  CompileOptions wide = narrow;
+  wide.precision = Precision::kF32;
+  wide.keepF32.clear();
+  wide.ranges.clear();
+  const bool isMlir = base::isMlirPath(path);
+  HPU_ASSIGN(const Graph graph, isMlir ? importMlir(path) : importOnnx(path, wide, unsupported));
+  if (!isMlir) {  // The graph has its sizes.
+    narrow.shapes.clear();
+    narrow.dims.clear();
+  }
+  HPU_ASSIGN(const Graph watched, calibrationGraph(graph, narrow));
+  wide.shapes.clear();
+  wide.dims.clear();
+  return compile(watched, wide);
 }
 
 }  // namespace hpu

@@ -11,6 +11,7 @@
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
 #include "base/FunctionRef.h"
+#include "base/ModelPath.h"
 #include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -38,13 +39,6 @@ using Clock = std::chrono::steady_clock;
 
 double msSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-bool isMlir(const std::string& path) {
-  auto endsWith = [&](std::string_view end) {
-    return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
-  };
-  return endsWith(".mlir") || endsWith(".mlirbc");
 }
 
 bool isStatic(mlir::func::FuncOp main) {
@@ -234,7 +228,7 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
                                     std::vector<UnsupportedNode>* unsupported) {
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
-  if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
+  if (!options.startFrom.empty() && options.startFrom != "import" && !base::isMlirPath(path))
     return invalidArgument(base::strCat(base::optionValue("startFrom", options.startFrom),
                                         " continues from the IR of a phase (.mlir, .mlirbc), but '", path,
                                         "' is another kind of file; write such IR with ", base::optionName("stopAfter"),
@@ -262,7 +256,7 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
   }
   const auto cancelledInImport = [] { return support::cancelledStatus().withContext("phase import"); };
   if (support::isCancelled()) return cancelledInImport();
-  StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importWhole(path, options, unsupported);
+  StatusOr<Graph> graph = base::isMlirPath(path) ? importMlir(path) : importWhole(path, options, unsupported);
   if (support::isCancelled()) return cancelledInImport();
   if (!graph.ok()) return graph.status();
   PhaseInfo import{"import", msSince(start), ""};
@@ -271,7 +265,7 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
   if (options.onPhase) options.onPhase(import);
   std::vector<UnsupportedNode> beyondEngines;
   CompileOptions rest = options;
-  if (!isMlir(path)) {  // The importer has given the sizes, and checked their names.
+  if (!base::isMlirPath(path)) {  // The importer has given the sizes, and checked their names.
     rest.shapes.clear();
     rest.dims.clear();
   }

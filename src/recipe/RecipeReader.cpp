@@ -8,6 +8,7 @@
 #include "base/FileBytes.h"
 #include "base/Format.h"
 #include "base/Hash.h"
+#include "base/ModelPath.h"
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "hpu/version.h"
@@ -73,10 +74,7 @@ class Loader {
     const bool isOnnx = bytes_ >= 3 && data_[0] == kIrVersion && data_[1] >= 1 && data_[1] <= kNewestIr &&
                         (data_[2] & 7) == kLengthDelimited;
     const bool isBytecode = bytes_ >= 4 && std::memcmp(data_, "ML\xefR", 4) == 0;
-    return isOnnx || isBytecode || endsLikeModel(where_);
-  }
-  static bool endsLikeModel(const std::string& path) {
-    return path.ends_with(".onnx") || path.ends_with(".mlir") || path.ends_with(".mlirbc");
+    return isOnnx || isBytecode || base::isModelPath(where_);
   }
 
   Status readHeader() {
@@ -84,7 +82,7 @@ class Loader {
     if (bytes_ == 0) return damaged("the file is empty");
     if (looksLikeModel()) {
       return invalidArgument(strCat("'", where_, "' is a model, not a recipe; compile it first: ",
-                                    base::compileCall(endsLikeModel(where_) ? where_ : "")));
+                                    base::compileCall(base::isModelPath(where_) ? where_ : "")));
     }
     if (std::memcmp(data_, kMagic, prefix) != 0) {
       return damaged("byte 0 does not begin a recipe (another kind of file, or its start is lost)");

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "hpu/calibration.h"
 #include "hpu/compiler.h"
 #include "hpu/reference.h"
 
@@ -218,6 +219,40 @@ TEST(GraphThatIsAProgram, IsRefusedByWhatNeedsOps) {
   ASSERT_TRUE(program.ok()) << program.status().message();
   EXPECT_EQ(interpret(*program, {}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(calibrationGraph(*program).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(CompileCalibration, IsAWholeF32RecipeWhateverElseIsAskedFor) {
+  const std::string folder = ::testing::TempDir() + "calibration_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/product.mlir";
+  CompileOptions options;
+  options.stopAfter = "import";
+  const auto imported = compile(product(/*isFree=*/true), options);
+  ASSERT_TRUE(imported.ok()) << imported.status().message();
+  std::ofstream(path) << imported->ir;
+  EXPECT_EQ(compileCalibration(path).status().code(), StatusCode::kInvalidArgument);  // x has a free dimension.
+
+  options.shapes["x"] = {8, 16};
+  options.precision = Precision::kFp8;
+  options.ranges["nothing"] = 1;
+  options.stopAfter = "fuse";
+  options.explain = "nothing";
+  options.dumpDir = folder + "/phases";
+  options.cacheDir = folder + "/cache";
+  options.reports = {"fusion"};
+  const auto compiled = compileCalibration(path, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  ASSERT_TRUE(compiled->recipe.valid());
+  ASSERT_EQ(compiled->recipe.inputs().size(), 2u);
+  EXPECT_EQ(compiled->recipe.inputs()[0].type.shape, (Shape{8, 16}));
+  ASSERT_EQ(compiled->recipe.outputs().size(), 2u);  // Of both operands of the product.
+  for (const TensorInfo& range : compiled->recipe.outputs()) {
+    EXPECT_EQ(range.type.element, ElementType::kF32) << range.name;
+    EXPECT_EQ(numElements(range.type.shape), 1) << range.name;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder + "/phases"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/cache"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -6,20 +6,13 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "hpu/calibration.h"
 #include "tools/common/Inputs.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/ModelFile.h"
 #include "tools/common/Session.h"
 
 namespace hpu::tools {
-namespace {
-
-bool isMlir(const std::string& path) {
-  return path.ends_with(".mlir") || path.ends_with(".mlirbc");
-}
-
-}  // namespace
-
 Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model, CompileOptions& options) {
   if (flags.calibrate.empty()) return okStatus();
   if (!isFp8(options.precision))
@@ -27,21 +20,7 @@ Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string
   HPU_ASSIGN(std::vector<DataSet> sets, readDataSets(flags.calibrate));
   HPU_RETURN_IF_ERROR(protectData(tool, sets, {}));
   HPU_RETURN_IF_ERROR(takeShapesFrom(model, sets, {}, options));
-  CompileOptions wide = options;
-  wide.precision = Precision::kF32;
-  wide.keepF32.clear();
-  wide.ranges.clear();
-  StatusOr<Graph> graph = isMlir(model) ? importMlir(model) : importOnnx(model, wide);
-  if (!graph.ok()) return graph.status();
-  CompileOptions narrow = options;
-  if (!isMlir(model)) {  // The graph has its sizes.
-    narrow.shapes.clear();
-    narrow.dims.clear();
-  }
-  HPU_ASSIGN(Graph watched, calibrationGraph(*graph, narrow));
-  wide.shapes.clear();
-  wide.dims.clear();
-  HPU_ASSIGN(CompileResult compiled, compile(watched, wide));
+  HPU_ASSIGN(CompileResult compiled, compileCalibration(model, options));
   HPU_ASSIGN(Session session, Session::open(compiled.recipe, {}));
   for (const DataSet& set : sets) {
     if (options.isCancelled && options.isCancelled()) return cancelled("the calibration was cancelled");

@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "base/MappedFile.h"
+#include "base/ModelPath.h"
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/import/OnnxOutline.h"
@@ -16,10 +17,6 @@
 
 namespace hpu::tools {
 namespace {
-
-bool isMlir(const std::string& path) {
-  return path.ends_with(".mlir") || path.ends_with(".mlirbc");
-}
 
 /// "[batch, 8]"; "[?, 8]" for a free dimension without a name.
 std::string declared(const importer::OutlineInput& input) {
@@ -31,7 +28,7 @@ std::string declared(const importer::OutlineInput& input) {
 
 /// The declared inputs; nothing when they cannot be told, or all have definite sizes.
 std::vector<importer::OutlineInput> freeInputsOf(const std::string& model) {
-  if (isMlir(model)) {
+  if (base::isMlirPath(model)) {
     StatusOr<Graph> graph = importMlir(model);
     if (!graph.ok()) return {};  // What is wrong with the model is told by the compilation.
     std::vector<importer::OutlineInput> inputs;
@@ -88,7 +85,7 @@ Status withTable(const Status& status, const std::string& model, const std::vect
 
 Status protectModel(Tool& tool, const std::string& model) {
   HPU_RETURN_IF_ERROR(tool.reads(model));
-  if (isMlir(model)) return okStatus();
+  if (base::isMlirPath(model)) return okStatus();
   auto file = base::MappedFile::open(model);
   if (!file.ok()) return okStatus();  // Told by the compilation.
   const std::filesystem::path folder = std::filesystem::path(model).parent_path();

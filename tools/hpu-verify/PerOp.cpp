@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/hpu-verify/PerOp.h"
 
+#include "base/ModelPath.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/import/GraphImpl.h"
@@ -33,8 +34,7 @@ std::vector<interp::Tensor> toInterp(const std::vector<HostTensor>& tensors) {
 }
 
 StatusOr<Graph> importModel(const std::string& model, const CompileOptions& options) {
-  bool isMlir = StringRef(model).ends_with(".mlir") || StringRef(model).ends_with(".mlirbc");
-  return isMlir ? importMlir(model) : importOnnx(model, options);
+  return base::isMlirPath(model) ? importMlir(model) : importOnnx(model, options);
 }
 
 /// Makes every result of a unit a result of the function; gives the units in program order.

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <list>
 
+#include "base/ModelPath.h"
 #include "base/OptionNames.h"
+#include "hpu/calibration.h"
 #include "hpu/recipe.h"
 #include "hpu/reference.h"
 #include "src/bindings/python/Core.h"
@@ -97,10 +99,6 @@ class Job {
   Compilation compilation_;
 };
 
-bool isMlir(const std::string& path) {
-  return path.ends_with(".mlir") || path.ends_with(".mlirbc");
-}
-
 /// [(name, dtype, shape, bytes)] of the outputs, for [(dtype, shape, bytes)] of the inputs in order.
 py::list interpretModel(const std::string& path, const py::dict& given, const py::list& inputs) {
   struct Work {
@@ -117,7 +115,8 @@ py::list interpretModel(const std::string& path, const py::dict& given, const py
     work->inputs.push_back({{}, tensorTypeOf(dtype, shape), {view.begin(), view.end()}});
   }
   runInterruptibly([work, path] {
-    StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, work->options, &work->unsupported);
+    StatusOr<Graph> graph =
+        base::isMlirPath(path) ? importMlir(path) : importOnnx(path, work->options, &work->unsupported);
     if (graph.ok())
       work->outputs = interpret(*graph, work->inputs);
     else
@@ -141,23 +140,8 @@ Recipe calibrationRecipe(const std::string& path, const py::dict& given) {
     std::atomic<bool> abandoned = false;
 
     StatusOr<Recipe> compiled(const std::string& path) {
-      CompileOptions wide = options;
-      wide.precision = Precision::kF32;
-      wide.keepF32.clear();
-      wide.ranges.clear();
-      wide.isCancelled = [this] { return abandoned.load(std::memory_order_relaxed); };
-      StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, wide, &unsupported);
-      if (!graph.ok()) return graph.status();
-      CompileOptions narrow = options;
-      if (!isMlir(path)) {  // The graph has its sizes.
-        narrow.shapes.clear();
-        narrow.dims.clear();
-      }
-      StatusOr<Graph> watched = calibrationGraph(*graph, narrow);
-      if (!watched.ok()) return watched.status();
-      wide.shapes.clear();
-      wide.dims.clear();
-      StatusOr<CompileResult> result = hpu::compile(*watched, wide);
+      options.isCancelled = [this] { return abandoned.load(std::memory_order_relaxed); };
+      StatusOr<CompileResult> result = compileCalibration(path, options, &unsupported);
       if (!result.ok()) return result.status();
       return result->recipe;
     }
