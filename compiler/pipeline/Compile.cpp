@@ -224,6 +224,11 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   return result;
 }
 
+/// What is wrong with a recipe of the cache, without the advice to compile the model: that is done now.
+std::string_view findingOf(std::string_view message) {
+  return message.substr(0, message.find("; compile the model again"));
+}
+
 StatusOr<CompileResult> compilePath(const std::string& path, const CompileOptions& options,
                                     std::vector<UnsupportedNode>* unsupported) {
   auto start = Clock::now();
@@ -252,7 +257,8 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
       return result;
     }
     if (recipe.status().code() != StatusCode::kNotFound)
-      damaged = "the recipe in the cache was not used and is made again: " + recipe.status().message();
+      damaged = base::strCat("the recipe in the cache was not used and is made again: ",
+                             findingOf(recipe.status().message()));
   }
   const auto cancelledInImport = [] { return support::cancelledStatus().withContext("phase import"); };
   if (support::isCancelled()) return cancelledInImport();

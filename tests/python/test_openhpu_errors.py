@@ -78,6 +78,8 @@ class Errors(Digits):
         anonymous = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, (None, 3))],
                              [("y", TensorProto.FLOAT, None)])
         bare = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, None)], [("y", TensorProto.FLOAT, None)])
+        large = model_of([helper.make_node("MatMul", ["a", "b"], ["c"])],
+                         [(name, TensorProto.FLOAT, (1 << 17, 1 << 17)) for name in "ab"], [("c", TensorProto.FLOAT, None)])
         other = openhpu.compile(MODEL, target="gaudi3").to_bytes()
         for use, words in (
                 (lambda: openhpu.compile(dynamic), 'give their sizes: dims={"batch": SIZE}'),
@@ -87,6 +89,13 @@ class Errors(Digits):
                 (lambda: openhpu.compile(bare), 'shapes={"x": SIZES}'),
                 (lambda: openhpu.compile(MODEL, target="gaudi1", precision="f16"), "choose another precision or target"),
                 (lambda: openhpu.compile(MODEL, keep_f32="Nowhere", precision="bf16"), "of keep_f32 is neither"),
+                (lambda: openhpu.compile(MODEL, keep_f32="qqqqqq", precision="bf16"), '; reports="fusion" names the nodes'),
+                (lambda: openhpu.compile(MODEL, reports="memroy"), "did you mean 'memory'?"),
+                (lambda: openhpu.compile(MODEL, precision="fp8", ranges={"nothing": 1}), "calibrate this model"),
+                (lambda: openhpu.compile(large), '(dims, shapes) or precision="bf16", or another target with more memory'),
+                (lambda: openhpu.calibrate(MODEL, [[self.images]], precision="bf16"), 'is for precision="fp8" and "fp8_e5m2"'),
+                (lambda: openhpu.calibrate(dynamic, [[self.images]]), 'give their sizes: dims={"batch": SIZE}'),
+                (lambda: openhpu.verify(dynamic), 'give their sizes: dims={"batch": SIZE}'),
                 (lambda: openhpu.compile(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")),
                  "openhpu.supported_ops() shows"),
                 (lambda: openhpu.load(copy), f"'{copy}' is a model, not a recipe; compile it first: openhpu.compile(\"{copy}\")"),
@@ -101,6 +110,28 @@ class Errors(Digits):
                 self.assertNotIn("CompileOptions", str(caught.exception))
         [warning] = openhpu.compile(MODEL, cache="/proc/none").report["warnings"]
         self.assertTrue(warning.endswith("choose another cache"), warning)
+        cache = os.path.join(self.work.name, "cache")
+        openhpu.compile(MODEL, cache=cache)
+        for folder, _, names in os.walk(cache):
+            for name in names:
+                os.truncate(os.path.join(folder, name), 1000)
+        [warning] = openhpu.compile(MODEL, cache=cache).report["warnings"]
+        self.assertIn("is damaged", warning)
+        self.assertNotIn("compile the model again", warning)  # It was.
+
+    def test_reports_and_profiles_name_no_options_of_the_tools(self):
+        def texts(value):
+            if isinstance(value, dict):
+                return [text for one in value.values() for text in texts(one)]
+            return [text for one in value for text in texts(one)] if isinstance(value, (list, tuple)) else [str(value)]
+        reports = ["precision", "fusion", "layout", "tile", "memory", "schedule", "time"]
+        node = "/features/features.0/features.0.0/Conv"
+        report = openhpu.compile(MODEL, precision="fp8", reports=reports, explain=node).report
+        profile = self.session.profile(self.images, iters=1)
+        self.assertIn('openhpu.compile(MODEL, reports="fusion")', " ".join(profile["trace"]["advice"]))
+        for text in texts(report) + texts(profile):
+            self.assertNotRegex(text, r"(?:^|[\s(])--[a-z]")
+            self.assertNotIn("CompileOptions", text)
 
     def test_failures_of_work_say_where(self):
         device = openhpu.Device()

@@ -19,7 +19,7 @@ std::string percent(double fraction) {
 
 }  // namespace
 
-std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
+std::vector<std::string> advise(const TraceData& trace, const Analysis& a, base::Reader reader) {
   struct Rule {
     double weight;  ///< Share of the device time that the advice is about.
     std::string text;
@@ -28,9 +28,11 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
   auto say = [&](double weight, std::string text) { rules.push_back({weight, std::move(text)}); };
 
   if (trace.dropped > 0)
-    say(2, (trace.stopped ? "" : "at least ") + std::to_string(trace.dropped) +
-               " events were dropped: raise --max-events (trace::Options::maxEvents) or record at a coarser "
-               "level; sums are too low");
+    say(2, (trace.stopped ? "" : "at least ") + std::to_string(trace.dropped) + " events were dropped: " +
+               (reader == base::Reader::kPython
+                    ? "record for a shorter time"
+                    : "raise --max-events (trace::Options::maxEvents) or record at a coarser level") +
+               "; sums are too low");
   if (!trace.stopped)
     say(2,
         "the recording was not stopped properly: what was in memory when the process ended is "
@@ -52,7 +54,8 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
     if (possible > 0 && share(possible - std::min(both, possible)) > 0.10)
       say(share(possible - both),
           "MME and TPC could run together for up to " + percent(share(possible - both)) +
-              " of the time more: check which operations are not bundled (hpu-compile --report)");
+              " of the time more: check which operations are not bundled (" +
+              base::inWordsOf(reader, base::compileCall("", {base::optionValue("reports", "fusion")})) + ")");
     if (tpc.busy > mme.busy && share(a.exposed(Track::kTpc)) > 0.25)
       say(share(a.exposed(Track::kTpc)),
           "the TPC runs alone " + percent(share(a.exposed(Track::kTpc))) +

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/OptionNames.h"
 #include "runtime/trace/TraceData.h"
 
 namespace hpu::tools {
@@ -90,8 +91,9 @@ std::string unitKind(const TraceData& trace, const std::vector<trace::TracedNode
 /// Rows by busy time, the longest first. By node and by kind, a fused unit is one row with all of its names: no trace
 /// says which part of a unit's time is whose.
 std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t device = -1);
-/// What to do about it: one sentence each, the most promising first, with the numbers that it rests
-/// on.
-std::vector<std::string> advise(const TraceData& trace, const Analysis& analysis);
+/// What to do about it, in the reader's words: one sentence each, the most promising first, with the numbers that it
+/// rests on.
+std::vector<std::string> advise(const TraceData& trace, const Analysis& analysis,
+                                base::Reader reader = base::Reader::kCommandLine);
 
 }  // namespace hpu::tools

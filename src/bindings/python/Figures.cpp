@@ -74,7 +74,7 @@ tools::Json summaryOf(trace::Recording recording, int top) {
   tools::Analysis analysis = tools::analyse(data);
   tools::Json json = tools::Json::object();
   tools::summaryJson(json, data, analysis, tools::topRows(data, tools::GroupBy::kOperation),
-                     static_cast<size_t>(std::max(top, 0)), tools::advise(data, analysis));
+                     static_cast<size_t>(std::max(top, 0)), tools::advise(data, analysis, base::Reader::kPython));
   return json;
 }
 

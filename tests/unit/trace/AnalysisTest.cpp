@@ -181,7 +181,14 @@ TEST_F(AnalysisTest, AdviceSpeaksOfWhatIsWrongAndOnlyThen) {
   TraceData parallel = spans({{Track::kMme, 0, 1000}, {Track::kTpc, 0, 1000}});
   EXPECT_FALSE(says(advise(parallel, analyse(parallel)), "MME and TPC could run together"));
   full.dropped = 5;
-  EXPECT_TRUE(says(advise(full, analyse(full)), "5 events were dropped"));
+  EXPECT_TRUE(says(advise(full, analyse(full)), "5 events were dropped: raise --max-events"));
+  // In the words of who reads it.
+  EXPECT_TRUE(says(advise(serial, analyse(serial)), "(hpu-compile MODEL --report fusion)"));
+  serial.dropped = 5;
+  const std::vector<std::string> python = advise(serial, analyse(serial), base::Reader::kPython);
+  EXPECT_TRUE(says(python, "(openhpu.compile(MODEL, reports=\"fusion\"))"));
+  EXPECT_TRUE(says(python, "5 events were dropped"));
+  EXPECT_FALSE(says(python, "--"));
 }
 
 }  // namespace
