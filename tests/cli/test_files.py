@@ -178,7 +178,10 @@ class Widths(unittest.TestCase):
             for word in foreign[tool].split():
                 self.assertNotRegex(environment, rf"(?m)^  {word}", tool)
             if tool == "hpu-trace":
-                text += "".join(run(tool, verb, "--help").stdout for verb in verbs)
+                helps = [run(tool, verb, "--help").stdout for verb in verbs]
+                for verb, one in zip(verbs, helps):
+                    self.assertRegex(one, rf"(?m)^Usage: hpu-trace {verb} ")
+                text += "".join(helps)
             for line in text.splitlines():
                 self.assertLessEqual(len(line), 80, (tool, line))
 

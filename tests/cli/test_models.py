@@ -11,7 +11,7 @@ import unittest
 
 import numpy as np
 
-from cli import DIGITS, MODEL, on_terminal, onnx, run
+from cli import DIGITS, MODEL, on_terminal, onnx, ROOT, run
 
 
 @unittest.skipUnless(onnx, "needs Python's onnx")
@@ -190,10 +190,17 @@ class Arguments(unittest.TestCase):
                               (("hpu-run", MODEL, "--iters", "abc"), "--iters: 'abc' is not a number that it takes"),
                               (("hpu-run", MODEL, "--iters", "9" * 30), "is not a number that it takes"),
                               (("hpu-compile", MODEL, "-O"), "-O needs a value"),
+                              (("hccl-perf", "all_reduce", "-b", "1Q"), "error: --min-bytes: '1Q' is not a number of bytes"),
                               (("hpu-verify", MODEL, "--data", DIGITS, "--labels", "none"), "cannot open 'none'")):
             result = run(*command)
             self.assertEqual((result.returncode, result.stdout), (1, ""), command)
             self.assertIn(said, result.stderr)
+
+    def test_hpu_verify_asks_for_something_to_compare_with_before_it_compiles(self):
+        for model in (MODEL, os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")):
+            result = run("hpu-verify", model, "--target", "gaudi2")
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertRegex(result.stderr, r"\Aerror: nothing to compare with: give --data [^\n]*\n\Z")
 
     def test_misspelt_words_are_answered_with_those_that_are_near(self):
         for command, meant in ((("hpu-compile", MODEL, "--report", "tabel"), None), (("hpu-compile", MODEL, "--report", "memroy"), "memory"),
@@ -203,6 +210,10 @@ class Arguments(unittest.TestCase):
                                (("hpu-verify", MODEL, "--ref", "intrep"), "interp"),
                                (("hpu-verify", MODEL, "--ref", "interp", "--input", "imgae=ones"), "image"),
                                (("hpu-smi", "--query-aip", "uuuid"), "uuid"), (("hccl-sim", "all_reduec", "--nodes", "2"), "all_reduce"),
+                               (("hccl-sim", "all_reduce", "--nodes", "2", "--algorithm", "ralis"), "rails"),
+                               (("hccl-sim", "all_reduce", "--topology", "hsl-2"), "hls-2"),
+                               (("hccl-sim", "all_reduce", "--nodes", "2", "--what-if", "slow-nod=1:2"), "slow-node"),
+                               (("hpu-smi", "--nic", "lnk"), "link"),
                                (("hccl-perf", "all_gahter"), "all_gather"), (("hpu-run", MODEL, "--input", "imgae=zeros"), "image"),
                                (("hpu-compile", MODEL, "--explain", "/features/features.0/features.0.0/Cnov"),
                                 "/features/features.0/features.0.0/Conv")):

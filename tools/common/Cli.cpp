@@ -169,9 +169,9 @@ void CommandLine::addTuple(const std::string& name, std::vector<std::string>& ta
   impl_->app->add_option(name, target, help)->expected(count);
 }
 void CommandLine::addBytes(const std::string& name, int64_t& target, const std::string& help) {
-  auto parse = [&target](const std::string& text) {
+  auto parse = [&target, longName = name.substr(name.find("--"))](const std::string& text) {
     StatusOr<int64_t> bytes = base::parseBytes(text);
-    if (!bytes.ok()) throw CLI::ValidationError(bytes.status().message());
+    if (!bytes.ok()) throw CLI::ValidationError(longName + ": " + bytes.status().message());
     target = *bytes;
   };
   impl_->app->add_option_function<std::string>(name, parse, help)
@@ -319,7 +319,7 @@ int Tool::run(int argc, char** argv, Body body) {
       const CLI::App* app = impl_->app;
       for (auto& command : impl_->commands)
         if (command->impl_->app->parsed()) app = command->impl_->app;
-      fputs(app->help().c_str(), stdout);
+      fputs(app->help(app == impl_->app ? std::string() : impl_->name).c_str(), stdout);
       return 0;
     } catch (const CLI::CallForAllHelp&) {
       fputs(impl_->app->help("", CLI::AppFormatMode::All).c_str(), stdout);

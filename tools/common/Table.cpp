@@ -58,6 +58,11 @@ std::string leftOutText(const std::vector<std::string>& titles, size_t needed, i
 
 }  // namespace
 
+Column Column::least(size_t columns) const {
+  Column copy = *this;
+  copy.least_ = columns;
+  return copy;
+}
 Column Column::leaveOut(int order) const {
   Column copy = *this;
   copy.order_ = order;
@@ -173,7 +178,7 @@ void Table::row(std::vector<std::string> cells) {
 
 std::string Table::text(int width) const {
   const size_t count = columns_.size();
-  Widths natural(count), least(count);
+  Widths natural(count), least(count), wished(count);
   for (size_t c = 0; c < count; ++c) {
     const Column& column = columns_[c];
     const size_t head = std::max(displayWidth(column.title_), displayWidth(column.unit_));
@@ -191,6 +196,7 @@ std::string Table::text(int width) const {
       least[c] = natural[c];
     else if (width <= 0)
       natural[c] = std::min(natural[c], kMostPadding);
+    wished[c] = std::max(least[c], std::min(natural[c], column.least_));
   }
   TableLayout all{columns_, {}, natural, indent_, width > 0};
   for (size_t c = 0; c < count; ++c) all.shown.push_back(c);
@@ -201,11 +207,12 @@ std::string Table::text(int width) const {
   };
   const auto room = static_cast<size_t>(std::max(width, 0));
   if (width <= 0 || all.total(natural) <= room) return render(all);
-  const size_t needed = all.total(least);
+  const size_t needed = all.total(wished);
 
-  TableLayout fewer = all;
-  if (fewer.leaveOut(least, room)) {
-    fewer.shrink(least, room);
+  for (const Widths& narrowest : {wished, least}) {
+    TableLayout fewer = all;
+    if (!fewer.leaveOut(narrowest, room)) continue;
+    fewer.shrink(narrowest, room);
     std::string out = render(fewer);
     std::vector<std::string> missing;
     for (size_t c : all.shown)

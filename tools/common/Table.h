@@ -28,6 +28,8 @@ class Column {
   /// Words that may go on in the next line.
   static Column text(std::string title) { return Column(Kind::kText, std::move(title)); }
 
+  /// A name of which at least so many columns are to be seen, if others can be left out for that.
+  Column least(size_t columns) const;
   /// May be left out where there is no room; the highest `order` (at least 1) goes first.
   Column leaveOut(int order) const;
   /// Repeated where the columns are continued below; without any the first column is.
@@ -49,7 +51,7 @@ class Column {
   std::string title_, unit_;
   int order_ = 0, group_ = 0;
   bool key_ = false, right_ = false;
-  size_t width_ = 0, gap_ = 2;
+  size_t width_ = 0, gap_ = 2, least_ = 0;
   friend class Table;
   friend class TableLines;
   friend struct TableLayout;

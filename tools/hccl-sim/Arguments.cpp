@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 
 namespace hpu::tools {
 namespace {
@@ -73,9 +74,10 @@ Status slowNode(Fabric& fabric, int32_t nodes, const WhatIf& change) {
 Status changeConstant(Fabric& fabric, const WhatIf& change) {
   const ModelConstant* known = collectives::findConstant(fabric, change.name);
   if (!known) {
-    std::string names = "rails-down, slow-node, oversubscription, nodes-per-leaf";
-    for (const ModelConstant& constant : fabric.constants) names += ", " + constant.name;
-    return invalidArgument(strCat("what-if ", change.text(), ": there is no '", change.name, "'; there are ", names));
+    std::vector<std::string> names = {"rails-down", "slow-node", "oversubscription", "nodes-per-leaf"};
+    for (const ModelConstant& constant : fabric.constants) names.push_back(constant.name);
+    return invalidArgument(strCat("what-if ", change.text(), ": there is no '", change.name, "'; there are ",
+                                  base::join(names), base::didYouMean(change.name, names)));
   }
   HPU_ASSIGN(double value, numberOf(change.value, "what-if " + change.text()));
   ModelConstant constant = *known;

@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "collectives/fabric/FabricFile.h"
 #include "tools/common/OutputCheck.h"
 #include "tools/hccl-perf/Workload.h"
@@ -29,7 +30,8 @@ class FabricSource {
     if (source.isFile_) {
       StatusOr<Fabric> file = collectives::readFabric(arguments.topology);
       if (!file.ok() && file.status().code() == StatusCode::kNotFound)
-        return notFound(strCat("--topology ", arguments.topology, ": neither a file nor one of ", base::join(names)));
+        return notFound(strCat("--topology ", arguments.topology, ": neither a file nor one of ", base::join(names),
+                               base::didYouMean(arguments.topology, names)));
       HPU_ASSIGN(source.file_, std::move(file));
     }
     HPU_ASSIGN(Fabric one, source.isFile_ ? StatusOr<Fabric>(source.file_) : collectives::namedFabric(source.name_));
@@ -95,7 +97,8 @@ StatusOr<std::vector<std::string>> algorithmsOf(const SimArguments& arguments, b
   for (const auto& algorithm : collectives::planAlgorithms()) known.emplace_back(algorithm.name);
   const auto check = [&](std::string_view option, const std::string& name) {
     if (std::find(known.begin(), known.end(), name) != known.end()) return okStatus();
-    return notFound(strCat(option, ": there is no algorithm '", name, "'; there are ", base::join(known)));
+    return notFound(strCat(option, ": there is no algorithm '", name, "'; there are ", base::join(known),
+                           base::didYouMean(name, known)));
   };
   if (arguments.compare.empty()) {
     if (!arguments.algorithm.empty()) HPU_RETURN_IF_ERROR(check("--algorithm", arguments.algorithm));

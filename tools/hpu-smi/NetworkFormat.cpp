@@ -4,6 +4,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "tools/common/Cli.h"
 #include "tools/hpu-smi/Formats.h"
 
@@ -63,7 +64,8 @@ std::string statistics(const DeviceView& device, int port) {
 
 StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind, std::string_view ports) {
   if (kind != "link" && kind != "ports" && kind != "stats")
-    return invalidArgument(base::strCat("--nic: unknown kind '", kind, "'; give link, ports or stats"));
+    return invalidArgument(base::strCat("--nic: unknown kind '", kind, "'; give link, ports or stats",
+                                        base::didYouMean(kind, std::vector<std::string>{"link", "ports", "stats"})));
   std::string text;
   for (const DeviceView& device : view.devices) {
     HPU_ASSIGN(std::vector<int> shown, portsOf(device, ports, kind != "link"));

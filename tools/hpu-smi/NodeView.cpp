@@ -100,7 +100,8 @@ Status selectDevices(NodeView& view, std::string_view selector) {
                            [&](const DeviceView& device) { return isNamed(device.status, word); });
     if (it == view.devices.end()) {
       std::vector<std::string> names;
-      for (const DeviceView& device : view.devices) names.push_back(device.status.pciAddress);
+      for (const DeviceView& device : view.devices)
+        names.push_back(base::strCat(device.status.index, " (", device.status.pciAddress, ")"));
       return notFound(base::strCat("the node has no device '", word, "'; its devices are ", base::join(names)));
     }
     chosen.push_back(*it);

@@ -128,8 +128,9 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
   auto most = static_cast<size_t>(std::max<int64_t>(options.limit, 0));
   std::vector<PathRow> rows = rowsOf(trace, path);
-  table = Table({Column::number("share"), Column::number("time"), Column::number("slices"), Column::word("engine"),
-                 Column::name("operation").key(), Column::name("nodes")});
+  table =
+      Table({Column::number("share"), Column::number("time"), Column::number("slices"), Column::word("engine"),
+             Column::name("operation").key().least(kLeastName), Column::name("nodes").leaveOut(1).least(kLeastName)});
   Json top = Json::array();
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
     const PathRow& row = rows[i];

@@ -169,8 +169,10 @@ std::string us(double value) {
 std::string change(double a, double b) {
   if (!(a > 0)) return b > 0 ? "new" : "-";
   if (!(b > 0)) return "gone";
+  const double percent = 100 * (b / a - 1);
+  if (std::abs(percent) < 0.05) return "0.0 %";  // What is too little to be shown has no sign.
   char text[32];
-  std::snprintf(text, sizeof text, "%+.1f %%", 100 * (b / a - 1));
+  std::snprintf(text, sizeof text, "%+.1f %%", percent);
   return text;
 }
 

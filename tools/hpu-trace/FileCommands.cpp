@@ -174,11 +174,19 @@ void addExportCommand(Tool& tool) {
   struct Options {
     TraceFile file;
     std::string output, format = "perfetto";
+    const CommandLine* command = nullptr;
+
+    /// That of --output's name, unless one is asked for.
+    std::string formatOf() const {
+      if (command->given("--format")) return format;
+      return output.ends_with(".json") ? "chrome" : output.ends_with(".csv") ? "csv" : "perfetto";
+    }
   };
   auto options = std::make_shared<Options>();
   CommandLine& command =
       tool.addCommand("export", "Write the trace for another program", [&tool, options]() -> StatusOr<ExitCode> {
-        bool chrome = options->format == "chrome", csv = options->format == "csv";
+        const std::string format = options->formatOf();
+        bool chrome = format == "chrome", csv = format == "csv";
         std::string output = !options->output.empty() ? options->output
                                                       : withEnding(options->file.path, chrome ? ".json"
                                                                                        : csv  ? ".csv"
@@ -194,14 +202,16 @@ void addExportCommand(Tool& tool) {
                                                : trace::writePerfetto,
                                         output));
         tool.print("wrote " + output + " (" + trace::readerOf(chrome ? ".json" : csv ? ".csv" : ".pftrace") + ")");
-        tool.json().set("path", output).set("format", options->format).set("events", trace.numEvents());
+        tool.json().set("path", output).set("format", format).set("events", trace.numEvents());
         return ExitCode::kOk;
       });
+  options->command = &command;
   options->file.addTo(command);
   command.addOption("-o,--output", options->output, "File to write, - for stdout (default: beside the trace)");
-  command.writesFile("--output", options->output, [options] { return options->format != "perfetto"; });
-  command.addChoice("--format", options->format, {"perfetto", "chrome", "csv"},
-                    "Perfetto protobuf, Chrome JSON, or one line a slice");
+  command.writesFile("--output", options->output, [options] { return options->formatOf() != "perfetto"; });
+  command.addChoice(
+      "--format", options->format, {"perfetto", "chrome", "csv"},
+      "Perfetto protobuf, Chrome JSON, or one line a slice; an --output that ends in .json or .csv is that");
 }
 
 }  // namespace hpu::tools

@@ -78,7 +78,7 @@ Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
 Table topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
   Table table({Column::number("share"), Column::number("time"), Column::number("count").leaveOut(3),
                Column::word("engine").leaveOut(1), Column::word("bound by").leaveOut(2), Column::text("main loss"),
-               Column::name("name").key(), Column::name("nodes")});
+               Column::name("name").key().least(kLeastName), Column::name("nodes").leaveOut(4).least(kLeastName)});
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
     const TopRow& row = rows[i];
     perfmodel::Term loss = row.work.mainLoss();

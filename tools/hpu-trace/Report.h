@@ -2,6 +2,7 @@
 // Numbers as hpu-trace prints them, and the rows that several verbs share.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "tools/hpu-trace/Analysis.h"
 
 namespace hpu::tools {
+
+/// Columns that tell operations apart, whose names begin and end alike: what else a row says gives way for them.
+inline constexpr size_t kLeastName = 28;
 
 inline double microseconds(Picoseconds time) {
   return static_cast<double>(time) / 1e6;

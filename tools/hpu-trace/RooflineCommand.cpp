@@ -95,7 +95,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
   Table table({Column::number("time"), Column::number("waiting").leaveOut(2), Column::word("engine"),
                Column::number("of roof"), Column::word("roof"), Column::number("HBM GB/s").leaveOut(3),
-               Column::number("SRAM GB/s").leaveOut(4), Column::text("why not peak"), Column::name("name").key()});
+               Column::number("SRAM GB/s").leaveOut(4), Column::text("why not peak"),
+               Column::name("name").key().least(kLeastName)});
   Json list = Json::array();
   auto most = static_cast<size_t>(std::max<int64_t>(options.limit, 0));
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {

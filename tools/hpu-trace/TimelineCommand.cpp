@@ -102,8 +102,8 @@ std::string axis(const Timeline& t) {
 struct SliceList {
   Json json = Json::array();
   Table table{{Column::number("start"), Column::number("time"), Column::number("waited").leaveOut(2),
-               Column::word("engine"), Column::number("slice").leaveOut(1), Column::name("operation"),
-               Column::name("nodes")}};
+               Column::word("engine"), Column::number("slice").leaveOut(1), Column::name("operation").least(kLeastName),
+               Column::name("nodes").leaveOut(3).least(kLeastName)}};
   int64_t count = 0;
 };
 
@@ -217,7 +217,7 @@ void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const
   }
   if (!t.ops.empty() && options.limit > 0) {
     Table table({Column::word(""), Column::number("busy"), Column::number("slices"), Column::word("engine"),
-                 Column::name("operation"), Column::name("nodes")});
+                 Column::name("operation").least(kLeastName), Column::name("nodes").leaveOut(1).least(kLeastName)});
     auto most = static_cast<size_t>(options.limit);
     for (size_t i = 0; i < std::min(most, t.ops.size()); ++i)
       table.row({letterOf(i, options.limit), formatTime(t.ops[i].busy), std::to_string(t.ops[i].slices),

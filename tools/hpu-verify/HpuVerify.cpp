@@ -177,6 +177,10 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
   HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
   HPU_ASSIGN(arguments.tolerance, toleranceFrom(arguments.rtol, arguments.atol, options.precision));
   HPU_RETURN_IF_ERROR(takeShapesFrom(arguments.model, sets, arguments.inputs, options));
+  const bool units = arguments.perOp || arguments.bisect;
+  const bool outputs = arguments.reference == "interp" || (!sets.empty() && !sets.front().outputs.empty());
+  if (!units && !outputs)
+    return invalidArgument("nothing to compare with: give --data or --npz with outputs, or --ref interp");
   int signal = 0;
   StatusOr<CompileResult> result = compileInterruptibly(tool, arguments.flags, arguments.model, options, signal);
   if (signal != 0) {
@@ -189,10 +193,6 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
     HPU_ASSIGN(DataSet made, makeSet(arguments, compiled.recipe));
     sets.push_back(std::move(made));
   }
-  bool units = arguments.perOp || arguments.bisect;
-  bool outputs = arguments.reference == "interp" || !sets.front().outputs.empty();
-  if (!units && !outputs)
-    return invalidArgument("nothing to compare with: give --data or --npz with outputs, or --ref interp");
   tool.json()["outputs"] = Json::array();
   bool passed = true;
   Interrupt interrupt("stopping after the data set in flight", tool.quiet());

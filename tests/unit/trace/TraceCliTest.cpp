@@ -153,6 +153,16 @@ TEST_F(TraceCli, ExportWritesEachFormat) {
     EXPECT_GT(base::readFile(written)->size(), 500u) << written;
   }
   EXPECT_TRUE(nlohmann::json::accept(*base::readTextFile(file("t.json"))));
+  // The name of the file says it, too.
+  for (const auto& [name, format] :
+       {std::pair("n.json", "chrome"), std::pair("n.csv", "csv"), std::pair("n.x", "perfetto")}) {
+    Ran ran = run("export --json -o " + file(name) + " " + path());
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    EXPECT_EQ(nlohmann::json::parse(ran.out)["format"], format) << name;
+  }
+  EXPECT_TRUE(nlohmann::json::accept(*base::readTextFile(file("n.json"))));
+  EXPECT_EQ(run("export --format csv -o " + file("n.json") + " " + path()).exit, 0);
+  EXPECT_FALSE(nlohmann::json::accept(*base::readTextFile(file("n.json"))));
   EXPECT_EQ(run("export -o " + path() + " " + path()).exit, 1) << "never replaces its input";
 }
 

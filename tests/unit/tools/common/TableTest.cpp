@@ -57,6 +57,21 @@ TEST(Table, IsWholeOnAPipe) {
   EXPECT_LT(linesOf(table.text(0))[2].size(), 300u);
 }
 
+TEST(Table, NamesKeepWhatTheyAskForWhileOtherColumnsCanGoForIt) {
+  const std::string first = "/encoder/layer.10/attention/MatMul", second = "/encoder/layer.11/attention/MatMul";
+  Table table({Column::number("time"), Column::name("name").least(24), Column::name("nodes").leaveOut(1)});
+  table.row({"1234.5 us", first, first});
+  table.row({"1234.5 us", second, second});
+  EXPECT_THAT(table.text(80), HasSubstr("nodes"));
+  const std::string narrow = table.text(45);
+  EXPECT_THAT(narrow, HasSubstr(second));
+  EXPECT_THAT(narrow, HasSubstr("(no room for nodes: a terminal of 51"));
+  EXPECT_THAT(table.text(51), Not(HasSubstr("no room")));
+  // Where nothing is left to go, they give way.
+  EXPECT_LE(widestLine(table.text(30)), 30u);
+  EXPECT_THAT(table.text(30), HasSubstr("…"));
+}
+
 TEST(Table, NumbersAreWholeAtEveryWidth) {
   const Table table = roofline();
   for (int width : {24, 30, 40, 60, 72, 80, 81, 100, 120, 200}) {
