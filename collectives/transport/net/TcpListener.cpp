@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/net/TcpListener.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -23,6 +24,7 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr int kMostAccepted = 64;  ///< At a time.
 constexpr auto kStrangerPatience = std::chrono::seconds(10);
+constexpr auto kSilence = std::chrono::seconds(1);  ///< Of a stranger, where others have no descriptor.
 constexpr auto kFarewellPatience = std::chrono::seconds(2);
 constexpr size_t kMostFarewellBytes = 4096;
 constexpr auto kDescriptorPause = std::chrono::milliseconds(50);
@@ -209,7 +211,7 @@ Status TcpListener::listen() {
 }
 
 void TcpListener::close() {
-  std::deque<uint64_t> strangers;
+  std::deque<Waiting> strangers;
   {
     std::lock_guard lock(mutex_);
     if (!socket_) return;
@@ -218,12 +220,13 @@ void TcpListener::close() {
     strangers.swap(strangers_);
   }
   progress_->remove(key_);
-  for (uint64_t key : strangers) progress_->remove(key);
+  for (const Waiting& one : strangers) progress_->remove(one.key);
 }
 
 void TcpListener::serve(uint32_t ready) {
   for (int count = 0; count < kMostAccepted; ++count) {
     Descriptor one;
+    int error = 0;
     {
       std::lock_guard lock(mutex_);
       if (!socket_) return;
@@ -232,17 +235,17 @@ void TcpListener::serve(uint32_t ready) {
         ready = EPOLLIN;
       }
       one = Descriptor::open([&] { return ::accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
-      if (!one) {
-        if (errno == EINTR || errno == ECONNABORTED) continue;
-        if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-        // Without descriptors the socket stays readable: no reason to run in circles.
-        if (!std::exchange(warnedOfDescriptors_, true))
-          HPU_LOG(kWarning, base::strCat("cannot accept links on ", address_.text(),
-                                         " until descriptors or memory are free: ", base::errnoText(errno)));
-        if (progress_->watch(key_, socket_.fd(), watched_, 0)) watched_ = 0;
-        progress_->wakeAt(key_, Progress::Clock::now() + kDescriptorPause);
-        return;
-      }
+      if (!one) error = errno;
+      // A descriptor is asked for before it is known whether anybody waits.
+      pollfd entry{socket_.fd(), POLLIN, 0};
+      if (error != 0 && ::poll(&entry, 1, 0) == 0) return;
+    }
+    if (error == EINTR || error == ECONNABORTED) continue;
+    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    if (error != 0) {
+      const bool full = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+      if (full && dropSilent()) continue;
+      return pause(error);
     }
     setSocketOptions(one.fd());
     auto stranger = base::makeProcessOwned<Stranger>(shared_from_this(), std::move(one));
@@ -252,9 +255,9 @@ void TcpListener::serve(uint32_t ready) {
     {
       std::lock_guard lock(mutex_);
       if (!socket_) return progress_->remove(key);  // Closed meanwhile.
-      strangers_.push_back(key);
+      strangers_.push_back({key, Progress::Clock::now()});
       if (strangers_.size() > mostStrangers()) {
-        oldest = strangers_.front();
+        oldest = strangers_.front().key;
         strangers_.pop_front();
       }
     }
@@ -269,7 +272,30 @@ void TcpListener::serve(uint32_t ready) {
 void TcpListener::gone(uint64_t key) {
   progress_->remove(key);
   std::lock_guard lock(mutex_);
-  if (auto it = std::find(strangers_.begin(), strangers_.end(), key); it != strangers_.end()) strangers_.erase(it);
+  std::erase_if(strangers_, [&](const Waiting& one) { return one.key == key; });
+}
+
+bool TcpListener::dropSilent() {
+  uint64_t oldest = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (strangers_.empty() || Progress::Clock::now() - strangers_.front().since < kSilence) return false;
+    oldest = strangers_.front().key;
+    strangers_.pop_front();
+  }
+  progress_->remove(oldest);  // Its socket goes with it.
+  return true;
+}
+
+/// Without descriptors the socket stays readable: no reason to run in circles.
+void TcpListener::pause(int error) {
+  std::lock_guard lock(mutex_);
+  if (!socket_) return;
+  if (!std::exchange(warnedOfDescriptors_, true))
+    HPU_LOG(kWarning, base::strCat("cannot accept links on ", address_.text(),
+                                   " until descriptors or memory are free: ", base::errnoText(error)));
+  if (progress_->watch(key_, socket_.fd(), watched_, 0)) watched_ = 0;
+  progress_->wakeAt(key_, Progress::Clock::now() + kDescriptorPause);
 }
 
 std::shared_ptr<DoorState> TcpListener::doorOf(const DoorNumber& number) {

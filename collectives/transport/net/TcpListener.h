@@ -66,6 +66,10 @@ class TcpListener : public Served, public std::enable_shared_from_this<TcpListen
   /// Of the thread: a stranger has proven himself (`proof` is this end's), or is gone.
   void greeted(Descriptor socket, DoorState& door, const std::string& hello, const Proof& proof);
   void gone(uint64_t key);
+  /// Ends the stranger who came first, if that was long ago: who has a right to a door proves it at once.
+  bool dropSilent();
+  /// Nobody is looked for until a moment later.
+  void pause(int error);
   void warnOfVersion(const Status& why);
 
   const std::weak_ptr<ProgressThread> handle_;  ///< Links have it.
@@ -78,7 +82,11 @@ class TcpListener : public Served, public std::enable_shared_from_this<TcpListen
   uint32_t watched_ = 0;
   bool warnedOfDescriptors_ = false, warnedOfVersion_ = false;
   std::vector<std::shared_ptr<DoorState>> doors_;
-  std::deque<uint64_t> strangers_;  ///< Their keys, the one that came first in front.
+  struct Waiting {
+    uint64_t key = 0;
+    Progress::Clock::time_point since;
+  };
+  std::deque<Waiting> strangers_;  ///< The one that came first in front.
 };
 
 }  // namespace hpu::collectives::net::tcp

@@ -17,6 +17,7 @@
 #include "tests/unit/base/ForkOften.h"
 #include "tests/unit/collectives/bootstrap/NoDescriptors.h"
 #include "tests/unit/collectives/transport/Links.h"
+#include "tests/unit/collectives/transport/RawPeer.h"
 
 /// What a program's threads hold for a moment looks like leaks when it exits in the middle of something.
 static bool gExitsInTheMiddle = false;
@@ -197,6 +198,27 @@ TEST(TcpProcess, WithoutDescriptorsItWaitsForSome) {
   ASSERT_NE(taken, nullptr);
   taken->start(std::make_shared<Recorder>());
   EXPECT_TRUE(events->waitForRooms(1));
+}
+
+TEST(TcpProcess, WithoutDescriptorsASilentStrangerMakesRoomForALink) {
+  auto network = tcpNetwork(loopback()).value();
+  Doorway door(network);
+  const tcp::Place place = tcp::decodePlace(door.address()).value();
+  // Strangers have ten seconds: four of them that stayed so long would take more than there is for all.
+  const auto patience = base::Deadline::afterMs(30000);
+  for (int round = 0; round < 4; ++round) {
+    RawPeer silent(place.address);
+    silent.say(tcp::encodeGreeting(place.door, randomChallenge().value(), "who proves nothing"));
+    // It has been accepted, and holds a descriptor.
+    const size_t challenge = tcp::kAnswerBytes + sizeof(Challenge);
+    ASSERT_EQ(silent.hear(challenge).size(), challenge);
+    NoDescriptors none(1);  // The dialler's, and none for the end that is accepted.
+    auto link = network->dial(door.address(), "", std::make_shared<Recorder>(), soon());
+    auto taken = door.next();
+    ASSERT_NE(taken, nullptr) << round;
+    EXPECT_EQ(silent.hear(1), "") << round;
+  }
+  EXPECT_FALSE(patience.expired());
 }
 
 TEST(TcpProcess, NeitherThreadsNorDescriptorsAreLeft) {
