@@ -29,10 +29,6 @@ namespace {
 constexpr std::string_view kIdMagic = "HPUCOMM1";
 constexpr size_t kShortSecret = 16;
 
-bool isLinkLocal(const Address& address) {
-  return address.v6 && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
-}
-
 std::vector<std::string> splitList(const std::string& text) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -48,6 +44,10 @@ std::vector<std::string> splitList(const std::string& text) {
 }
 
 }  // namespace
+
+bool isLinkLocal(const Address& address) {
+  return address.v6 && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
+}
 
 int preference(const Address& address, IpOrder order) {
   if (isLinkLocal(address)) return 2;
@@ -146,78 +146,19 @@ bool isLoopback(const Address& address) {
 
 namespace {
 
-struct Interface {
-  int rank = INT32_MAX;
-  Address address;
+/// One address of an interface, port 0.
+struct Found {
   std::string name;
   bool loops = false;
+  Address address;
 };
 
-/// The address to take of each interface that fits, the best ones first. `setting`: where the prefixes are from.
-StatusOr<std::vector<Interface>> findInterfaces(const std::string& prefixes, std::string_view setting, IpOrder ips) {
+/// All addresses of interfaces that are up, in the system's order.
+StatusOr<std::vector<Found>> listAddresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return unavailable("cannot list network interfaces: " + base::errnoText(errno));
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  const std::vector<std::string> wanted = splitList(prefixes);
-  std::vector<Interface> found;
-  std::vector<std::string> names;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
-    sockaddr_storage storage{};
-    if (entry->ifa_addr->sa_family == AF_INET)
-      std::memcpy(&storage, entry->ifa_addr, sizeof(sockaddr_in));
-    else if (entry->ifa_addr->sa_family == AF_INET6)
-      std::memcpy(&storage, entry->ifa_addr, sizeof(sockaddr_in6));
-    else
-      continue;
-    auto address = fromSockaddr(storage);
-    if (!address.ok()) continue;
-    std::string name = entry->ifa_name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    const bool loops = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    int order = 0;
-    if (wanted.empty()) {
-      order = loops ? 1 : 0;
-    } else {
-      while (order < static_cast<int>(wanted.size()) && !name.starts_with(wanted[order])) ++order;
-      if (order == static_cast<int>(wanted.size())) continue;
-    }
-    Interface one{order * 4 + preference(*address, ips), *address, name, loops};
-    // A link-local address of any interface is worse than a routable one of the next.
-    if (wanted.empty() && isLinkLocal(*address)) one.rank += 2;
-    one.address.port = 0;
-    auto same = std::find_if(found.begin(), found.end(), [&](const Interface& other) { return other.name == name; });
-    if (same == found.end())
-      found.push_back(std::move(one));
-    else if (one.rank < same->rank)
-      *same = std::move(one);
-  }
-  if (found.empty())
-    return notFound(base::strCat(
-        "no network interface that is up has an IP address",
-        wanted.empty() ? std::string() : base::strCat(" and a name that begins with ", setting, " '", prefixes, "'"),
-        "; there are: ", names.empty() ? "none" : base::join(names)));
-  std::stable_sort(found.begin(), found.end(), [](const Interface& a, const Interface& b) { return a.rank < b.rank; });
-  return found;
-}
-
-}  // namespace
-
-StatusOr<Address> chooseInterface(const std::string& prefixes) {
-  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HCCL_SOCKET_IFNAME", IpOrder::kV4First));
-  HPU_LOG(kInfo, base::strCat("communicators meet on interface ", found[0].name, ", ", found[0].address.text()));
-  return found[0].address;
-}
-
-namespace {
-
-/// The IPv6 address that is best of the interface that has `known`; nothing: it has none but of its link.
-std::optional<Address> v6Beside(const Address& known) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return std::nullopt;
-  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  std::string name;
-  std::vector<std::pair<std::string, Address>> found;
+  std::vector<Found> found;
   for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
     if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
     sockaddr_storage storage{};
@@ -230,21 +171,152 @@ std::optional<Address> v6Beside(const Address& known) {
     auto address = fromSockaddr(storage);
     if (!address.ok()) continue;
     address->port = 0;
-    // 127.0.0.1 and its neighbours are all the loopback's.
-    const bool same = address->v6 == known.v6 && std::memcmp(address->ip, known.ip, sizeof known.ip) == 0;
-    if (same || (isLoopback(*address) && isLoopback(known))) name = entry->ifa_name;
-    if (address->v6 && !isLinkLocal(*address)) found.emplace_back(entry->ifa_name, *address);
+    found.push_back({entry->ifa_name, (entry->ifa_flags & IFF_LOOPBACK) != 0, *address});
   }
-  for (const auto& [interface, address] : found)
-    if (interface == name) return address;
+  return found;
+}
+
+/// Which of `prefixes` a name begins with, counted from 0; nothing: none. No prefixes: any name.
+std::optional<int> placeIn(const std::vector<std::string>& prefixes, const std::string& name) {
+  for (size_t i = 0; i < prefixes.size(); ++i)
+    if (name.starts_with(prefixes[i])) return static_cast<int>(i);
+  if (prefixes.empty()) return 0;
   return std::nullopt;
+}
+
+Status noInterface(const std::vector<Found>& all, const std::string& prefixes, std::string_view setting) {
+  std::vector<std::string> names;
+  for (const Found& one : all)
+    if (std::find(names.begin(), names.end(), one.name) == names.end()) names.push_back(one.name);
+  const bool any = splitList(prefixes).empty();
+  return notFound(
+      base::strCat("no network interface that is up has an IP address",
+                   any ? std::string() : base::strCat(" and a name that begins with ", setting, " '", prefixes, "'"),
+                   "; there are: ", names.empty() ? "none" : base::join(names)));
+}
+
+/// The interfaces that prefixes name, in their order and then the system's.
+StatusOr<std::vector<InterfaceAddresses>> findInterfaces(const std::string& prefixes, std::string_view setting) {
+  HPU_ASSIGN(const std::vector<Found> all, listAddresses());
+  const std::vector<std::string> wanted = splitList(prefixes);
+  std::vector<std::pair<int, InterfaceAddresses>> found;
+  for (const Found& one : all) {
+    const auto place = placeIn(wanted, one.name);
+    if (!place) continue;
+    auto known =
+        std::find_if(found.begin(), found.end(), [&](const auto& other) { return other.second.name == one.name; });
+    if (known == found.end())
+      known = found.insert(found.end(), {*place, {.name = one.name, .loops = one.loops, .v4 = {}, .v6 = {}}});
+    std::optional<Address>& kept = one.address.v6 ? known->second.v6 : known->second.v4;
+    if (!kept || (isLinkLocal(*kept) && !isLinkLocal(one.address))) kept = one.address;
+  }
+  if (found.empty()) return noInterface(all, prefixes, setting);
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<InterfaceAddresses> interfaces;
+  for (auto& [place, interface] : found) interfaces.push_back(std::move(interface));
+  return interfaces;
 }
 
 }  // namespace
 
+StatusOr<Address> chooseInterface(const std::string& prefixes) {
+  HPU_ASSIGN(const std::vector<Found> all, listAddresses());
+  const std::vector<std::string> wanted = splitList(prefixes);
+  const Found* best = nullptr;
+  int least = INT32_MAX;
+  for (const Found& one : all) {
+    const auto place = placeIn(wanted, one.name);
+    if (!place) continue;
+    int rank = *place * 4 + preference(one.address, IpOrder::kV4First);
+    // A link-local address of any interface is worse than a routable one of the next; the loopback is the last resort.
+    if (wanted.empty()) rank += one.loops ? 4 : isLinkLocal(one.address) ? 2 : 0;
+    if (rank >= least) continue;
+    least = rank;
+    best = &one;
+  }
+  if (!best) return noInterface(all, prefixes, "HCCL_SOCKET_IFNAME");
+  HPU_LOG(kInfo, base::strCat("communicators meet on interface ", best->name, ", ", best->address.text()));
+  return best->address;
+}
+
+Address scopedLike(Address told, const Address& local) {
+  if (isLinkLocal(told) && isLinkLocal(local) && local.scope != 0) told.scope = local.scope;
+  return told;
+}
+
+Address scopedHere(Address told, const std::vector<Address>& own) {
+  if (!isLinkLocal(told) || own.empty()) return told;
+  for (const Address& one : own)
+    if (std::equal(std::begin(one.ip), std::end(one.ip), std::begin(told.ip))) return scopedLike(told, one);
+  const bool there = std::any_of(own.begin(), own.end(), [&](const Address& one) { return one.scope == told.scope; });
+  return there ? told : scopedLike(told, own.front());
+}
+
+std::vector<Address> linkLocalAddresses() {
+  std::vector<Address> addresses;
+  const auto prefixes = settings::getString(Setting::HCCL_SOCKET_IFNAME);
+  const auto all = listAddresses();
+  if (!all.ok()) return addresses;
+  const std::vector<std::string> wanted = splitList(prefixes.ok() ? *prefixes : std::string());
+  std::vector<std::pair<int, Address>> found;
+  for (const Found& one : *all)
+    if (const auto place = placeIn(wanted, one.name); place && isLinkLocal(one.address))
+      found.emplace_back(*place, one.address);
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [place, address] : found) addresses.push_back(address);
+  return addresses;
+}
+
+namespace {
+
+/// The IPv6 address that is best of the interface that has `known`; nothing: it has none but of its link.
+std::optional<Address> v6Beside(const Address& known) {
+  const auto all = listAddresses();
+  if (!all.ok()) return std::nullopt;
+  std::string name;
+  for (const Found& one : *all) {
+    // 127.0.0.1 and its neighbours are all the loopback's.
+    const bool same = one.address.v6 == known.v6 && std::memcmp(one.address.ip, known.ip, sizeof known.ip) == 0;
+    if (same || (isLoopback(one.address) && isLoopback(known))) name = one.name;
+  }
+  for (const Found& one : *all)
+    if (one.name == name && one.address.v6 && !isLinkLocal(one.address)) return one.address;
+  return std::nullopt;
+}
+
+std::string whatItHas(const InterfaceAddresses& one) {
+  std::string has = one.v4 ? "IPv4" : "";
+  if (one.v6) has += base::strCat(has.empty() ? "" : " and ", "IPv6", isLinkLocal(*one.v6) ? " of its link alone" : "");
+  return base::strCat(one.name, " has ", has.empty() ? "none" : has);
+}
+
+}  // namespace
+
+StatusOr<std::vector<Address>> oneVersion(const std::vector<InterfaceAddresses>& interfaces, IpOrder order,
+                                          std::string_view setting) {
+  using Choice = std::optional<Address> (*)(const InterfaceAddresses&);
+  constexpr Choice kV4 = [](const InterfaceAddresses& one) { return one.v4; };
+  constexpr Choice kV6 = [](const InterfaceAddresses& one) {
+    return one.v6 && !isLinkLocal(*one.v6) ? one.v6 : std::nullopt;
+  };
+  constexpr Choice kAnyV6 = [](const InterfaceAddresses& one) { return one.v6; };
+  const bool v6First = order == IpOrder::kV6First;
+  for (const Choice choice : {v6First ? kV6 : kV4, v6First ? kV4 : kV6, kAnyV6}) {
+    std::vector<Address> addresses;
+    for (const InterfaceAddresses& one : interfaces)
+      if (const auto address = choice(one)) addresses.push_back(*address);
+    if (addresses.size() == interfaces.size()) return addresses;
+  }
+  std::vector<std::string> each;
+  for (const InterfaceAddresses& one : interfaces) each.push_back(whatItHas(one));
+  return invalidArgument(base::strCat("the interfaces that ", setting,
+                                      " names have no IP version in common that all could carry data by: ",
+                                      base::join(each), "; name those of one version, or give them such addresses"));
+}
+
 bool haveV6(const Address& reached) {
-  const auto usual = dataAddresses(reached, IpOrder::kV4First), v6 = dataAddresses(reached, IpOrder::kV6First);
-  return usual.ok() && v6.ok() && usual->size() == v6->size() && v6->front().v6 && !isLinkLocal(v6->front());
+  const auto v6 = dataAddresses(reached, IpOrder::kV6First);
+  return v6.ok() && std::all_of(v6->begin(), v6->end(), [](const Address& one) { return one.v6 && !isLinkLocal(one); });
 }
 
 StatusOr<std::vector<Address>> dataAddresses(const Address& reached, IpOrder order) {
@@ -257,15 +329,16 @@ StatusOr<std::vector<Address>> dataAddresses(const Address& reached, IpOrder ord
     HPU_LOG(kDebug, base::strCat("data between nodes may go by ", address.text(), ", as what the coordinator is told"));
     return std::vector<Address>{address};
   }
-  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HPU_COMM_IFNAME", order));
-  std::vector<Address> addresses;
-  for (const Interface& one : found) {
-    if (addresses.size() == kMostDataAddresses) break;
-    if (!addresses.empty() && (one.loops || one.address.v6 != addresses[0].v6)) continue;
-    HPU_LOG(kDebug, base::strCat("data between nodes may go by interface ", one.name, ", ", one.address.text()));
-    addresses.push_back(one.address);
-    if (one.loops) break;
-  }
+  HPU_ASSIGN(std::vector<InterfaceAddresses> found, findInterfaces(prefixes, "HPU_COMM_IFNAME"));
+  if (found[0].loops)
+    found.resize(1);
+  else
+    std::erase_if(found, [](const InterfaceAddresses& one) { return one.loops; });
+  if (found.size() > kMostDataAddresses) found.resize(kMostDataAddresses);
+  HPU_ASSIGN(std::vector<Address> addresses,
+             oneVersion(found, order, base::strCat("HPU_COMM_IFNAME '", prefixes, "'")));
+  for (size_t i = 0; i < found.size(); ++i)
+    HPU_LOG(kDebug, base::strCat("data between nodes may go by interface ", found[i].name, ", ", addresses[i].text()));
   return addresses;
 }
 
@@ -329,7 +402,10 @@ StatusOr<CoordinatorId> environmentId() {
   HPU_ASSIGN(id.address, parseAddress(text, "HCCL_COMM_ID"));
   HPU_ASSIGN(std::string secret, settings::getString(Setting::HPU_COMM_SECRET));
   if (secret.empty()) secret = launcherSecret([](const char* name) -> const char* { return std::getenv(name); });
-  id.label = base::hash64(id.address.text(), 0x4843434c);
+  // The interface's number is another one on each machine.
+  Address place = id.address;
+  place.scope = 0;
+  id.label = base::hash64(place.text(), 0x4843434c);
   id.nonce = id.label;
   if (!secret.empty()) {
     static std::atomic<bool> warned{false};
@@ -337,7 +413,7 @@ StatusOr<CoordinatorId> environmentId() {
       HPU_LOG(kWarning, base::strCat("HPU_COMM_SECRET has ", secret.size(),
                                      " characters: who records how ranks meet can find it by trying; a random one of ",
                                      kShortSecret, " or more cannot be found (openssl rand -hex 16)"));
-    id.secret = secretOfText(secret, id.address.text());
+    id.secret = secretOfText(secret, place.text());
   }
   id.fromEnvironment = true;
   return id;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct Address {
   std::string text() const;
 };
 
+/// fe80::/10: it means something on one link only, and its scope on one machine only.
+bool isLinkLocal(const Address& address);
 /// "ip:port" or "[ip]:port". Errors: kInvalidArgument; `what` names the origin in them.
 StatusOr<Address> parseAddress(std::string_view text, std::string_view what);
 socklen_t toSockaddr(const Address& address, sockaddr_storage& out);
@@ -42,16 +45,38 @@ int preference(const Address& address, IpOrder order);
 /// whose name begins with one of `prefixes` (comma-separated, in that order; empty: any, loopback
 /// last). Errors: kNotFound, with the interfaces that there are.
 StatusOr<Address> chooseInterface(const std::string& prefixes);
+
+/// An interface of this machine that is up, and the address to take of each IP version; port 0.
+struct InterfaceAddresses {
+  std::string name;
+  bool loops = false;
+  std::optional<Address> v4;
+  std::optional<Address> v6;  ///< One of its link alone when it has no other one.
+};
+/// One address of each interface, in their order, all of one IP version: the one that `order` names first if all have
+/// it, else the other one if all have that; addresses of a link alone only when there is no other way. Errors:
+/// kInvalidArgument, with what each interface has; `setting` names them.
+StatusOr<std::vector<Address>> oneVersion(const std::vector<InterfaceAddresses>& interfaces, IpOrder order,
+                                          std::string_view setting);
 /// Addresses of this machine, port 0, that carry data between nodes: one of each interface that is up and whose name
 /// begins with one of HPU_COMM_IFNAME's prefixes, in the prefixes' order and then the system's; up to
-/// kMostDataAddresses, all of the IP version of the first one, and not the loopback beside others. When the setting is
+/// kMostDataAddresses, all of one IP version (oneVersion), and not the loopback beside others. When the setting is
 /// empty `reached`, where others that reach the coordinator reach this machine (Bootstrap::local()), or another address
-/// of its interface. Errors: kNotFound, with the interfaces that there are.
+/// of its interface. Errors: kNotFound, with the interfaces that there are; kInvalidArgument.
 inline constexpr size_t kMostDataAddresses = 8;
 StatusOr<std::vector<Address>> dataAddresses(const Address& reached, IpOrder order = IpOrder::kV4First);
 /// Whether with kV6First as many interfaces carry data, all by IPv6.
 bool haveV6(const Address& reached);
 bool isLoopback(const Address& address);
+
+/// An address of a link alone (fe80::) as another machine told it, with the scope that it has here: that of `local`,
+/// where this machine is reached on the same network. Any other address as it is.
+Address scopedLike(Address told, const Address& local);
+/// The same where nothing is known of the way yet: of this machine's own such addresses (`own`, the best first) the
+/// scope of the one that it is, of the one that has its scope, or of the first.
+Address scopedHere(Address told, const std::vector<Address>& own);
+/// This machine's addresses of a link alone, on the interfaces that HCCL_SOCKET_IFNAME names.
+std::vector<Address> linkLocalAddresses();
 
 /// What a UniqueId says.
 struct CoordinatorId {

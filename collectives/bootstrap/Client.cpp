@@ -34,8 +34,11 @@ Client::Client(const CoordinatorId& id, int rank, int ranks, uint64_t process)
 Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
   HPU_ASSIGN(reactor_, Reactor::acquire());
   int64_t pause = kRetryMs;
+  // The scope in the id is of the machine that made it; HCCL_COMM_ID was read on this one.
+  Address address = id_.address;
+  if (!id_.fromEnvironment && isLinkLocal(address)) address = scopedHere(address, linkLocalAddresses());
   for (;;) {
-    auto fd = connectTo(id_.address, deadline, [this] {
+    auto fd = connectTo(address, deadline, [this] {
       std::lock_guard lock(mutex);
       return failure;
     });

@@ -223,7 +223,9 @@ Status Group::connectToParent(Phase& phase, const std::string& prefix) {
   if (text->size() != sizeof bytes.bytes) return internalError("the address of a rank is malformed");
   std::copy(text->begin(), text->end(), bytes.bytes);
   HPU_ASSIGN(CoordinatorId where, decodeId(bytes));
-  auto fd = connectTo(where.address, *phase.deadline, [this] { return givenUp(); });
+  // The parent told it with the scope of its own machine.
+  const Address parent = scopedLike(where.address, client_->local());
+  auto fd = connectTo(parent, *phase.deadline, [this] { return givenUp(); });
   if (!fd.ok()) {
     // It may have left because it gave up, or another one did or died. What the coordinator said
     // before its answer has come.

@@ -216,5 +216,82 @@ TEST(Interface, OfDataIsTheOneThatIsNamedOrThatReachesTheCoordinator) {
   EXPECT_THAT(refused.message(), HasSubstr("there are: "));
 }
 
+/// An interface with these addresses; empty: it has none of that version.
+InterfaceAddresses interface(const std::string& name, const std::string& v4, const std::string& v6) {
+  InterfaceAddresses one{.name = name, .loops = false, .v4 = {}, .v6 = {}};
+  if (!v4.empty()) one.v4 = parseAddress(v4 + ":1", "it").value();
+  if (!v6.empty()) one.v6 = parseAddress("[" + v6 + "]:1", "it").value();
+  return one;
+}
+
+TEST(Interface, AllOfDataAreOfOneIpVersion) {
+  const auto both = interface("eth0", "10.0.0.1", "2001:db8::1"), only4 = interface("eth1", "10.0.1.1", ""),
+             only6 = interface("eth2", "", "2001:db8::2"), link = interface("eth3", "", "fe80::3%1"),
+             usual = interface("eth4", "10.0.4.1", "fe80::4%1");
+  auto texts = [](const std::vector<InterfaceAddresses>& interfaces, IpOrder order) {
+    std::string text;
+    const auto addresses = oneVersion(interfaces, order, "HPU_COMM_IFNAME 'eth'");
+    if (!addresses.ok()) return addresses.status().toString();
+    for (const Address& one : *addresses) text += one.text() + " ";
+    return text;
+  };
+  for (const IpOrder order : {IpOrder::kV4First, IpOrder::kV6First}) {
+    const bool v6 = order == IpOrder::kV6First;
+    EXPECT_EQ(texts({both}, order), v6 ? "[2001:db8::1]:1 " : "10.0.0.1:1 ");
+    // What was asked for when all have it, else what all have.
+    EXPECT_EQ(texts({both, both}, order), v6 ? "[2001:db8::1]:1 [2001:db8::1]:1 " : "10.0.0.1:1 10.0.0.1:1 ");
+    EXPECT_EQ(texts({both, only4}, order), "10.0.0.1:1 10.0.1.1:1 ");
+    EXPECT_EQ(texts({only4, both}, order), "10.0.1.1:1 10.0.0.1:1 ");
+    EXPECT_EQ(texts({both, only6}, order), "[2001:db8::1]:1 [2001:db8::2]:1 ");
+    EXPECT_EQ(texts({both, usual}, order), "10.0.0.1:1 10.0.4.1:1 ");
+    // Addresses of the link alone are better than nothing.
+    EXPECT_EQ(texts({link, usual}, order), "[fe80::3%1]:1 [fe80::4%1]:1 ");
+    for (const auto& mixed : {std::vector{only4, only6}, std::vector{only6, both, only4}, std::vector{only4, link}}) {
+      const std::string refused = texts(mixed, order);
+      EXPECT_THAT(refused, HasSubstr("HPU_COMM_IFNAME 'eth'"));
+      EXPECT_THAT(refused, HasSubstr("no IP version in common"));
+      EXPECT_THAT(refused, HasSubstr("eth1 has IPv4"));
+    }
+    EXPECT_THAT(texts({only6, both, only4}, order), HasSubstr("eth2 has IPv6, eth0 has IPv4 and IPv6, eth1 has IPv4;"));
+    EXPECT_THAT(texts({only4, link}, order), HasSubstr("eth3 has IPv6 of its link alone"));
+  }
+}
+
+TEST(Address, OfALinkHasTheScopeOfTheMachineThatUsesIt) {
+  auto at = [](const char* text) { return parseAddress(text, "it").value(); };
+  // What a parent told, by where this machine is reached.
+  EXPECT_EQ(scopedLike(at("[fe80::1%7]:9"), at("[fe80::2%3]:1")).text(), "[fe80::1%3]:9");
+  EXPECT_EQ(scopedLike(at("[fe80::1%7]:9"), at("10.0.0.1:1")).text(), "[fe80::1%7]:9");
+  EXPECT_EQ(scopedLike(at("[fe80::1%7]:9"), at("[fd00::2]:1")).text(), "[fe80::1%7]:9");
+  for (const char* other : {"10.0.0.1:9", "[fd00::1]:9", "[::1]:9"})
+    EXPECT_EQ(scopedLike(at(other), at("[fe80::2%3]:1")).text(), other);
+  // What an id says: this machine's own address, an interface of that number, the first one.
+  const std::vector<Address> own = {at("[fe80::a%4]:1"), at("[fe80::b%5]:1")};
+  EXPECT_EQ(scopedHere(at("[fe80::b%9]:9"), own).text(), "[fe80::b%5]:9");
+  EXPECT_EQ(scopedHere(at("[fe80::1%5]:9"), own).text(), "[fe80::1%5]:9");
+  EXPECT_EQ(scopedHere(at("[fe80::1%9]:9"), own).text(), "[fe80::1%4]:9");
+  EXPECT_EQ(scopedHere(at("[fe80::1%9]:9"), {}).text(), "[fe80::1%9]:9");
+  EXPECT_EQ(scopedHere(at("[fd00::1]:9"), own).text(), "[fd00::1]:9");
+  for (const Address& one : linkLocalAddresses()) {
+    EXPECT_TRUE(isLinkLocal(one)) << one.text();
+    EXPECT_NE(one.scope, 0u) << one.text();
+  }
+}
+
+TEST(Address, OfALinkIsTheSamePlaceWhateverItsScopeIsCalled) {
+  Given secret(Setting::HPU_COMM_SECRET, "a secret of twenty-six chars");
+  auto idAt = [](const char* text) {
+    Given id(Setting::HCCL_COMM_ID, text);
+    return environmentId().value();
+  };
+  const CoordinatorId one = idAt("[fe80::1%1]:4711"), other = idAt("[fe80::1%2]:4711");
+  EXPECT_EQ(one.nonce, other.nonce);
+  EXPECT_EQ(one.label, other.label);
+  EXPECT_EQ(one.secret, other.secret);
+  EXPECT_EQ(other.address.scope, 2u);
+  EXPECT_NE(one.nonce, idAt("[fe80::2%1]:4711").nonce);
+  EXPECT_EQ(decodeId(encodeId(other))->address, other.address);
+}
+
 }  // namespace
 }  // namespace hpu::collectives
