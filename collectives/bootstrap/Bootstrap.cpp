@@ -11,6 +11,7 @@
 
 #include "base/AtFork.h"
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "collectives/bootstrap/Address.h"
@@ -35,7 +36,7 @@ class TcpBootstrap final : public Bootstrap {
  public:
   TcpBootstrap(std::shared_ptr<Membership> membership, std::string name, std::vector<int> members)
       : membership_(std::move(membership)),
-        group_(std::make_shared<Group>(membership_->client, std::move(name), std::move(members))) {}
+        group_(base::makeProcessOwned<Group>(membership_->client, std::move(name), std::move(members))) {}
   ~TcpBootstrap() override { group_->close(); }
 
   int rank() const override { return group_->place(); }
@@ -186,7 +187,7 @@ Status Bootstrap::decline(const UniqueId& id, int rank, int ranks, const Status&
 }
 
 Status Bootstrap::declineAt(const CoordinatorId& where, int rank, int ranks, const Status& why) {
-  auto client = std::make_shared<Client>(where, rank, ranks);
+  auto client = base::makeProcessOwned<Client>(where, rank, ranks);
   Membership membership(client);
   return client->decline(client, why.withContext(base::strCat("rank ", rank, " of ", ranks, " does not take part")),
                          base::Deadline::afterMs(kDeclineMs));
@@ -201,7 +202,7 @@ StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::joinAt(const CoordinatorId& wher
   base::Deadline deadline = base::Deadline::afterMs(timeoutMs);
   // A number of its own: those of processes are random.
   static std::atomic<uint64_t> loners{0};
-  auto client = std::make_shared<Client>(where, rank, ranks, options.alone ? processToken() + ++loners : 0);
+  auto client = base::makeProcessOwned<Client>(where, rank, ranks, options.alone ? processToken() + ++loners : 0);
   auto membership = std::make_shared<Membership>(client);
   if (options.interrupt)
     options.interrupt->onRaise([weak = std::weak_ptr<Client>(client)](const Status& why) {

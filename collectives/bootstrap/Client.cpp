@@ -199,7 +199,8 @@ void Client::interrupt(const Status& why) {
 }
 
 void Client::leave() {
-  if (!connection_) return;
+  // In a child a thread that is not there may hold the mutex for ever, and the connection is the parent's.
+  if (!birthplace_.isHere() || !connection_) return;
   {
     std::lock_guard lock(mutex);
     if (standing_ == Standing::kProven) sendLocked(*connection_, MessageType::kBye, 0, {}).ignore();

@@ -18,6 +18,7 @@
 
 #include "base/Deadline.h"
 #include "collectives/bootstrap/Coordinator.h"
+#include "base/ProcessOwned.h"
 #include "collectives/bootstrap/Reactor.h"
 #include "collectives/bootstrap/Station.h"
 #include "collectives/bootstrap/Values.h"
@@ -43,7 +44,7 @@ class Client final : public ConnectionHandler {
               const std::function<Status()>& look = nullptr);
   /// Connects, says who it is, and that it will not come.
   Status decline(const std::shared_ptr<Client>& self, const Status& why, const base::Deadline& deadline);
-  /// Says good-bye and closes.
+  /// Says good-bye and closes. In a forked child of the process that joined nothing happens.
   void leave();
 
   Status put(const std::string& key, const std::string& value);
@@ -109,6 +110,7 @@ class Client final : public ConnectionHandler {
                                 const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
 
   const CoordinatorId id_;
+  const base::Birthplace birthplace_;
   const uint64_t process_;
   const std::shared_ptr<Station> station_;
   const int rank_, ranks_;

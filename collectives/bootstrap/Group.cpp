@@ -43,6 +43,8 @@ void Group::abandon(const Status& why) {
 }
 
 void Group::close() {
+  // In a child a thread that is not there may hold the mutex for ever, and the others are its parent's.
+  if (!birthplace_.isHere()) return;
   std::shared_ptr<Listener> listener;
   std::vector<std::shared_ptr<Connection>> links;
   {
@@ -55,8 +57,6 @@ void Group::close() {
     client_->ended.erase(name_);
   }
   for (auto& link : links) link->close();
-  // In a forked child the others are its parent's.
-  if (!birthplace_.isHere()) return;
   for (auto& local : localNeighbours()) local->lose(place_);
   client_->station().close(hash_, place_, this);
 }

@@ -39,6 +39,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   StatusOr<std::vector<std::string>> allGather(const std::string& phase, const std::string& mine,
                                                const base::Deadline& deadline, const Patience* patience = nullptr);
   void abandon(const Status& why);
+  /// In a forked child of the process that made it nothing happens.
   void close();
 
   /// What a gathering brought.
