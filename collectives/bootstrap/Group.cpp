@@ -213,12 +213,17 @@ Status Group::connectToParent(Phase& phase, const std::string& prefix) {
   auto text =
       client_->get(base::strCat(prefix, parentPlace_), *phase.deadline, [&](std::unique_lock<std::mutex>& lock) {
         Status status = trouble(lock, phase);
+  phase.awaited = parentPlace_;
         // Its address would have come before the answer to who().
         if (status.ok()) status = goneStatus(phase, parentPlace_);
         return status;
       });
   if (text.status().code() == StatusCode::kDeadlineExceeded) return late(phase);
-  if (!text.ok()) return text.status();
+  if (!text.ok()) {
+    std::lock_guard lock(client_->mutex);
+    const bool plain = text.status().message() == client_->failure.message();
+    return plain ? during(phase, whileWaiting(phase, text.status())) : text.status();
+  }
   UniqueId bytes;
   if (text->size() != sizeof bytes.bytes) return internalError("the address of a rank is malformed");
   std::copy(text->begin(), text->end(), bytes.bytes);
@@ -246,7 +251,6 @@ Status Group::connectToParent(Phase& phase, const std::string& prefix) {
   HPU_ASSIGN(parent_, client_->reactor()->adopt(*fd, shared_from_this()));
   greeting_ = {client_->id().nonce, hash_, place_, own};
   client_->sendLocked(*parent_, MessageType::kPeerHello, 0, wire::encodePeerHello(greeting_)).ignore();
-  phase.awaited = parentPlace_;
   HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return parentProven_ || !parentWrong_.ok(); }));
   if (!parentWrong_.ok()) return during(phase, parentWrong_.withContext(rankText(parentPlace_)));
   return okStatus();

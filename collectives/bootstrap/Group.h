@@ -123,6 +123,8 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   std::string rankText(int place) const;
 
   const std::shared_ptr<Client> client_;
+  /// `why` of a wait's end, with the ranks that this one still waited for itself; under the lock.
+  Status whileWaiting(const Phase& phase, const Status& why) const;
   const std::vector<int> members_;
   const uint64_t hash_;
   const std::string name_;

@@ -58,11 +58,26 @@ Status Group::goneChild(const Phase& phase) const {
   return okStatus();
 }
 
+Status Group::whileWaiting(const Phase& phase, const Status& why) const {
+  // Children are waited for one after the other, and the rest of them may have come.
+  std::vector<int> places;
+  for (auto child = std::find(children_.begin(), children_.end(), phase.awaited); child != children_.end(); ++child)
+    if (!up_.contains({phase.number, *child})) places.push_back(*child);
+  if (places.empty() && phase.awaited >= 0) places.push_back(phase.awaited);
+  if (places.empty()) return why;
+  constexpr size_t kMost = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(places.size(), kMost); ++i) names += (i ? ", " : "") + rankText(places[i]);
+  if (places.size() > kMost) names += base::strCat(" and ", places.size() - kMost, " more");
+  return {why.code(), base::strCat(why.message(), "; rank ", client_->rank(), " waited for ", names)};
+}
+
 Status Group::late(Phase& phase) {
   auto missing = client_->who(name_, phase.number, members_);
   std::string text;
   if (!missing.ok()) {
-    text = missing.status().message();
+    std::lock_guard lock(client_->mutex);
+    text = whileWaiting(phase, missing.status()).message();
   } else if (!missing->empty()) {
     text = missingText(*missing);
   } else {
@@ -138,7 +153,7 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, base::Func
         return during(phase, unavailable(base::strCat(local ? "" : "the connection to ", rankText(*lost_.begin()),
                                                       local ? " has let go of the group" : " has ended")));
       }
-      return during(phase, client_->failure);
+      return during(phase, whileWaiting(phase, client_->failure));
     }
     if (now >= end) {
       lock.unlock();

@@ -424,6 +424,40 @@ TEST(BootstrapFailure, TheCoordinatorsDeathIsAnError) {
   EXPECT_EQ(late.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(late.status().message(), HasSubstr("cannot connect"));
 }
+TEST(BootstrapFailure, WithoutTheCoordinatorARankNamesThoseThatItWaitedFor) {
+  // It dies, or stops. The root waits for a child; or the child for the root, which it has a link with or has not.
+  for (const bool dies : {true, false}) {
+    for (const int comes : {0, 1}) {
+      for (const bool linked : {true, false}) {
+        if (!dies && linked == (comes == 1)) continue;  // Each takes a few seconds.
+        int pipe;
+        pid_t child = processRank(
+            [&](int reply) {
+              UniqueId id = createUniqueId().value();
+              (void)!::write(reply, &id, sizeof id);
+            },
+            pipe);
+        UniqueId id;
+        ASSERT_EQ(::read(pipe, &id, sizeof id), static_cast<ssize_t>(sizeof id));
+        ::close(pipe);
+        auto ranks = onRanks<std::shared_ptr<Bootstrap>>(2, [&](int rank) {
+          auto joined = Bootstrap::join(id, rank, 2, {.timeoutMs = 30000, .alone = true});
+          return joined.ok() ? *joined : nullptr;
+        });
+        ASSERT_TRUE(ranks[0] && ranks[1]);
+        if (linked)
+          onRanks<Status>(2, [&](int rank) { return ranks[static_cast<size_t>(rank)]->barrier("first", soon()); });
+        ::kill(child, dies ? SIGKILL : SIGSTOP);
+        const Status status = ranks[static_cast<size_t>(comes)]->barrier("cards", soon(dies ? 60000 : 500));
+        EXPECT_EQ(status.code(), dies ? StatusCode::kUnavailable : StatusCode::kDeadlineExceeded) << status.toString();
+        EXPECT_THAT(status.message(), HasSubstr("'cards' of 2 ranks"));
+        EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(comes) + " waited for rank " +
+                                                std::to_string(1 - comes) + (linked ? " (process " : "")));
+        kill(child);
+      }
+    }
+  }
+}
 #endif
 
 }  // namespace
