@@ -61,7 +61,7 @@ std::optional<uint64_t> Coordinator::stranger(const std::shared_ptr<Connection>&
                                    "or, with HCCL_COMM_ID, its HPU_COMM_SECRET is not rank 0's"));
     return std::nullopt;
   }
-  connection->trust();
+  connection->trust(wire::kMaxRequestBytes);
   connection->send(MessageType::kProven, 0, wire::encode32(prove(*secret, Side::kListener, meeting))).ignore();
   // Each may have failed the room.
   return greeted.greeting.type == MessageType::kDecline ? decline(connection, greeted.greeting)

@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kAnswerMs = 2000;  ///< The coordinator answers questions at once or never.
 constexpr int64_t kLookMs = 20;
 constexpr int64_t kRetryMs = 20, kLongestRetryMs = 500;
-constexpr int kMostAttempts = 6;  ///< Of a coordinator that hangs up: a second.
+constexpr size_t kMostEnded = 4096;  ///< Groups whose end is remembered.
+constexpr int kMostAttempts = 6;     ///< Of a coordinator that hangs up: a second.
 
 }  // namespace
 
@@ -33,10 +34,10 @@ Client::Client(const CoordinatorId& id, int rank, int ranks, uint64_t process)
 
 Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
   HPU_ASSIGN(reactor_, Reactor::acquire());
-  int64_t pause = kRetryMs;
   // The scope in the id is of the machine that made it; HCCL_COMM_ID was read on this one.
   Address address = id_.address;
   if (!id_.fromEnvironment && isLinkLocal(address)) address = scopedHere(address, linkLocalAddresses());
+  int64_t pause = kRetryMs;
   for (;;) {
     auto fd = connectTo(address, deadline, [this] {
       std::lock_guard lock(mutex);
@@ -363,7 +364,7 @@ void Client::onStranger(Connection& connection, const wire::Frame& frame) {
   if (!isProof(*bytes, id_.secret, Side::kListener, wire::meetingOf(greetingType_, greeting_, own_, theirs_)))
     return refuse("does not know the communicator's secret");
   standing_ = Standing::kProven;
-  connection.trust();
+  connection.trust(wire::kMaxReplyBytes);
   changed.notify_all();
 }
 
@@ -404,12 +405,19 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
       wire::Reader in(frame.payload);
       std::string group = in.text(wire::kMaxNameBytes);
       Status why = in.status();
-      if (in.done() && !why.ok()) ended.try_emplace(std::move(group), End{frame.id, std::move(why)});
+      if (!in.done() || why.ok() || !ended.try_emplace(group, End{frame.id, std::move(why)}).second) break;
+      if (group.empty()) break;  // All of them: not forgotten.
+      endedOrder_.push_back(std::move(group));
+      if (endedOrder_.size() > kMostEnded) {
+        ended.erase(endedOrder_.front());
+        endedOrder_.pop_front();
+      }
       break;
     }
     case MessageType::kMemberGone:
       if (auto missing = decodeMissing(frame.payload); missing.ok())
-        for (MissingRank& one : *missing) gone[one.rank] = std::move(one);
+        for (MissingRank& one : *missing)
+          if (one.rank >= 0 && one.rank < ranks_) gone[one.rank] = std::move(one);
       break;
     default:
       break;  // Of a coordinator that knows more.

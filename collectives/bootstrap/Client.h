@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,8 +18,8 @@
 #include <vector>
 
 #include "base/Deadline.h"
-#include "collectives/bootstrap/Coordinator.h"
 #include "base/ProcessOwned.h"
+#include "collectives/bootstrap/Coordinator.h"
 #include "collectives/bootstrap/Reactor.h"
 #include "collectives/bootstrap/Station.h"
 #include "collectives/bootstrap/Values.h"
@@ -87,7 +88,7 @@ class Client final : public ConnectionHandler {
     uint64_t phase = 0;  ///< The first that fails.
     Status why;
   };
-  std::map<std::string, End> ended;  ///< Groups that a member has given up, by name; empty: all.
+  std::map<std::string, End> ended;  ///< Groups that a member has given up, by name; empty: all. The latest ones.
 
  private:
   Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
@@ -109,8 +110,8 @@ class Client final : public ConnectionHandler {
   StatusOr<wire::Frame> request(wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
                                 const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
 
-  const CoordinatorId id_;
   const base::Birthplace birthplace_;
+  const CoordinatorId id_;
   const uint64_t process_;
   const std::shared_ptr<Station> station_;
   const int rank_, ranks_;
@@ -132,6 +133,7 @@ class Client final : public ConnectionHandler {
   bool over_ = false;  ///< The coordinator has ended it or is gone, whatever `failure` says.
   uint64_t nextRequest_ = 1;
   std::map<uint64_t, std::optional<wire::Frame>> replies_;
+  std::deque<std::string> endedOrder_;  ///< Names of `ended`, also those that are not there any more.
   Traffic sent_;
 };
 

@@ -27,6 +27,10 @@ using wire::MessageType;
 namespace {
 
 constexpr size_t kMaxStoreBytes = size_t{256} << 20;
+constexpr size_t kEntryBytes = 128;  ///< Of the store, beside key and value.
+constexpr size_t kMostWaits = 1024;  ///< Of one rank at a time.
+/// Of one rank: those that it has entered last. A program may make more, one after the other.
+constexpr size_t kMostGroups = 4096;
 constexpr size_t kMaxEnded = 16;
 constexpr int64_t kLateMs = 120000;  ///< When the setting makes no sense.
 /// Ranks leave, and die, at about the same time: a message for each one to each other would be N².
@@ -246,7 +250,8 @@ void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::F
   uint64_t nonce = seat->second.nonce;
   Room& room = rooms_.at(nonce);
   if (!serve(room, seat->second.rank, frame)) {
-    HPU_LOG(kWarning, base::strCat("rank ", seat->second.rank, " sent a malformed message"));
+    HPU_LOG(kWarning,
+            base::strCat("rank ", seat->second.rank, " sent a malformed message, or keeps more here than a rank may"));
     int32_t rank = seat->second.rank;
     seats_.erase(seat);
     connection->close();
@@ -290,8 +295,10 @@ void Coordinator::gone(Room& room, int32_t rank, MemberState how) {
   member.connection = nullptr;
   member.state = how;
   --room.alive;
-  for (auto& [key, waiting] : room.waiting)
-    std::erase_if(waiting, [&](const Waiting& one) { return one.rank == rank; });
+  for (auto it = room.waiting.begin(); it != room.waiting.end() && member.waits > 0;) {
+    member.waits -= std::erase_if(it->second, [&](const Waiting& one) { return one.rank == rank; });
+    it = it->second.empty() ? room.waiting.erase(it) : std::next(it);
+  }
   if (!room.complete) {
     --room.came;
     // One that gave up in order may be late for nobody; one that died will not come again.
@@ -332,34 +339,17 @@ void Coordinator::notice(uint64_t nonce) {
 // ---- Being there --------------------------------------------------------------------------------
 
 bool Coordinator::serve(Room& room, int32_t rank, const wire::Frame& frame) {
-  wire::Reader in(frame.payload);
   Member& member = room.members[static_cast<size_t>(rank)];
   switch (frame.type) {
     case MessageType::kPut:
       return put(room, frame);
-    case MessageType::kGet: {
-      std::string key = in.text(wire::kMaxNameBytes);
-      if (!in.done()) return false;
-      auto it = room.store.find(key);
-      if (it != room.store.end())
-        send(room, rank, MessageType::kValue, frame.id, it->second);
-      else
-        room.waiting[key].push_back({rank, frame.id});
-      return true;
-    }
+    case MessageType::kGet:
+      return get(room, rank, frame);
     case MessageType::kCancel:
-      for (auto it = room.waiting.begin(); it != room.waiting.end();) {
-        std::erase_if(it->second, [&](const Waiting& one) { return one.rank == rank && one.id == frame.id; });
-        it = it->second.empty() ? room.waiting.erase(it) : std::next(it);
-      }
+      cancel(room, rank, frame.id);
       return true;
-    case MessageType::kEnter: {
-      std::string group = in.text(wire::kMaxNameBytes);
-      uint64_t phase = in.u64();
-      if (!in.done()) return false;
-      member.reached[group] = phase;
-      return true;
-    }
+    case MessageType::kEnter:
+      return enter(member, frame);
     case MessageType::kWho:
       return who(room, rank, frame);
     case MessageType::kGiveUp:
@@ -381,15 +371,59 @@ bool Coordinator::put(Room& room, const wire::Frame& frame) {
   std::string key = in.text(wire::kMaxNameBytes);
   std::string value = in.text(wire::kMaxValueBytes);
   if (!in.done()) return false;
-  room.storeBytes += key.size() + value.size();
-  if (room.storeBytes > kMaxStoreBytes) return false;
+  const auto before = room.store.find(key);
+  const size_t freed = before == room.store.end() ? 0 : kEntryBytes + key.size() + before->second.size();
+  const size_t bytes = room.storeBytes - freed + kEntryBytes + key.size() + value.size();
+  if (bytes > kMaxStoreBytes) return false;
+  room.storeBytes = bytes;
   if (auto it = room.waiting.find(key); it != room.waiting.end()) {
-    for (const Waiting& one : it->second) send(room, one.rank, MessageType::kValue, one.id, value);
+    for (const Waiting& one : it->second) {
+      --room.members[static_cast<size_t>(one.rank)].waits;
+      send(room, one.rank, MessageType::kValue, one.id, value);
+    }
     room.waiting.erase(it);
   }
-  auto [it, added] = room.store.try_emplace(std::move(key));
-  if (!added) room.storeBytes -= it->first.size() + it->second.size();
-  it->second = std::move(value);
+  room.store[std::move(key)] = std::move(value);
+  return true;
+}
+
+bool Coordinator::get(Room& room, int32_t rank, const wire::Frame& frame) {
+  wire::Reader in(frame.payload);
+  std::string key = in.text(wire::kMaxNameBytes);
+  if (!in.done()) return false;
+  if (const auto it = room.store.find(key); it != room.store.end()) {
+    send(room, rank, MessageType::kValue, frame.id, it->second);
+    return true;
+  }
+  Member& member = room.members[static_cast<size_t>(rank)];
+  if (member.waits == kMostWaits) return false;
+  ++member.waits;
+  room.waiting[std::move(key)].push_back({rank, frame.id});
+  return true;
+}
+
+void Coordinator::cancel(Room& room, int32_t rank, uint64_t id) {
+  Member& member = room.members[static_cast<size_t>(rank)];
+  for (auto it = room.waiting.begin(); it != room.waiting.end() && member.waits > 0;) {
+    member.waits -= std::erase_if(it->second, [&](const Waiting& one) { return one.rank == rank && one.id == id; });
+    it = it->second.empty() ? room.waiting.erase(it) : std::next(it);
+  }
+}
+
+bool Coordinator::enter(Member& member, const wire::Frame& frame) {
+  wire::Reader in(frame.payload);
+  std::string group = in.text(wire::kMaxNameBytes);
+  const uint64_t phase = in.u64();
+  if (!in.done()) return false;
+  member.reached[std::move(group)] = {phase, ++member.entered};
+  if (member.reached.size() <= kMostGroups) return true;
+  // The older half goes: its phases are over as a rule, and a member that still waits there is only said to be late.
+  std::vector<uint64_t> ages;
+  ages.reserve(member.reached.size());
+  for (const auto& [name, reached] : member.reached) ages.push_back(reached.at);
+  const auto middle = ages.begin() + static_cast<std::ptrdiff_t>(ages.size() / 2);
+  std::nth_element(ages.begin(), middle, ages.end());
+  std::erase_if(member.reached, [&](const auto& one) { return one.second.at < *middle; });
   return true;
 }
 
@@ -400,7 +434,7 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
   std::string group = in.text(wire::kMaxNameBytes);
   Status why = in.status();
   uint32_t count = in.u32();
-  if (!in.ok() || why.ok() || in.left() != size_t{count} * 4) return false;
+  if (!in.ok() || why.ok() || count > room.members.size() || in.left() != size_t{count} * 4) return false;
   // They have come meanwhile; one that was only late goes on with them.
   if (group.empty() && room.complete && why.code() == StatusCode::kDeadlineExceeded) return true;
   if (group.empty() && !room.complete) {
@@ -417,6 +451,7 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
     failRoom(room, why, rank);
     return true;
   }
+  if (room.endedGroups.size() == kMostGroups) room.endedGroups.clear();
   if (!room.endedGroups.insert(group).second) return true;
   wire::Writer out;
   out.text(group);
@@ -438,14 +473,14 @@ bool Coordinator::who(Room& room, int32_t rank, const wire::Frame& frame) {
   std::string group = in.text(wire::kMaxNameBytes);
   uint64_t phase = in.u64();
   uint32_t count = in.u32();
-  if (!in.ok() || in.left() != size_t{count} * 4) return false;
+  if (!in.ok() || count > room.members.size() || in.left() != size_t{count} * 4) return false;
   std::vector<MissingRank> missing;
   auto look = [&](int32_t other) {
     if (other < 0 || other >= static_cast<int32_t>(room.members.size())) return;
     const Member& member = room.members[static_cast<size_t>(other)];
     auto reached = member.reached.find(group);
     bool there = phase == 0 ? member.state == MemberState::kPresent
-                            : reached != member.reached.end() && reached->second >= phase;
+                            : reached != member.reached.end() && reached->second.phase >= phase;
     if (!there) missing.push_back({other, member.state, member.description});
   };
   // None: all of them.

@@ -73,9 +73,15 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
     std::shared_ptr<Connection> connection;
     MemberState state = MemberState::kAbsent;
     std::string description;
-    uint64_t process = 0;                               ///< 0: it is the only rank of its process.
-    std::unordered_map<std::string, uint64_t> reached;  ///< By group: its last phase.
-    size_t told = 0;                                    ///< Of the room's gone ranks.
+    uint64_t process = 0;  ///< 0: it is the only rank of its process.
+    struct Reached {
+      uint64_t phase = 0;
+      uint64_t at = 0;  ///< Counted by the member: what it has said last is kept.
+    };
+    std::unordered_map<std::string, Reached> reached;  ///< By group: its last phase. At most kMostGroups.
+    uint64_t entered = 0;
+    size_t waits = 0;  ///< Of the room's waiting ones.
+    size_t told = 0;   ///< Of the room's gone ranks.
   };
   struct Waiting {
     int32_t rank = 0;
@@ -97,7 +103,7 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
     std::map<std::string, std::string> store;
     size_t storeBytes = 0;
     std::map<std::string, std::vector<Waiting>> waiting;
-    std::set<std::string> endedGroups;  ///< Whose members have been told.
+    std::set<std::string> endedGroups;  ///< Whose members have been told; who is told twice takes no harm.
     Traffic sent;
   };
   /// Somebody who has greeted and is to prove that he knows the secret.
@@ -129,6 +135,9 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
   bool serve(Room& room, int32_t rank, const wire::Frame& frame);
   void welcome(Room& room);
   bool put(Room& room, const wire::Frame& frame);
+  bool get(Room& room, int32_t rank, const wire::Frame& frame);
+  void cancel(Room& room, int32_t rank, uint64_t id);
+  bool enter(Member& member, const wire::Frame& frame);
   bool who(Room& room, int32_t rank, const wire::Frame& frame);
   bool giveUp(Room& room, int32_t rank, const wire::Frame& frame);
   void send(Room& room, int32_t rank, wire::MessageType type, uint64_t id, std::string_view payload);

@@ -142,6 +142,9 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
     if (!client_->failure.ok()) return during(phase, client_->failure);
     busy_ = true;
     phase.number = ++phase_;
+    // What came too late for a phase that is over.
+    std::erase_if(up_, [&](const auto& one) { return one.first.first < phase_; });
+    std::erase_if(down_, [&](const auto& one) { return one.first < phase_; });
   }
   client_->enter(name_, phase.number);
   StatusOr<std::vector<std::string>> result = members_.size() == 1 ? std::vector<std::string>{mine} : run(phase, mine);
@@ -210,10 +213,10 @@ Status Group::link(Phase& phase) {
 }
 
 Status Group::connectToParent(Phase& phase, const std::string& prefix) {
+  phase.awaited = parentPlace_;
   auto text =
       client_->get(base::strCat(prefix, parentPlace_), *phase.deadline, [&](std::unique_lock<std::mutex>& lock) {
         Status status = trouble(lock, phase);
-  phase.awaited = parentPlace_;
         // Its address would have come before the answer to who().
         if (status.ok()) status = goneStatus(phase, parentPlace_);
         return status;
@@ -263,19 +266,26 @@ std::string Group::upward(const std::string& phase, const Part& part) {
   return out.take();
 }
 
-StatusOr<LocalPart> Group::decodeUp(std::string_view payload) const {
+StatusOr<LocalPart> Group::decodeUp(std::string_view payload, uint64_t most) const {
   wire::Reader in(payload);
   LocalPart up;
   up.phase = in.text(wire::kMaxNameBytes);
   if (!in.ok()) return internalError("a malformed gathering message");
-  HPU_ASSIGN(up.part, decodePart(in.rest(), members_.size()));
+  HPU_ASSIGN(up.part, decodePart(in.rest(), members_.size(), most));
   return up;
+}
+
+Status Group::tooMuch() const {
+  return resourceExhausted(
+      base::strCat("the values have more than ", wire::kMaxGatheredBytes, " bytes together, which are the most"));
 }
 
 StatusOr<Part> Group::gather(Phase& phase, const std::string& mine) {
   Part all;
+  uint64_t bytes = mine.size();
   all.values.emplace_back(place_, mine);
-  if (phase.number == 1 && place_ == leader_) all.processes.emplace_back(place_, processText());
+  if (phase.number == 1 && place_ == leader_)
+    all.processes.emplace_back(place_, processText().substr(0, kMaxProcessBytes));
   for (int child : children_) {
     Up up;
     {
@@ -287,7 +297,10 @@ StatusOr<Part> Group::gather(Phase& phase, const std::string& mine) {
       up_.erase(key);
     }
     if (!up.payload.empty()) {
-      HPU_ASSIGN(up.local, decodeUp(up.payload));
+      auto decoded = decodeUp(up.payload, wire::kMaxGatheredBytes - bytes);
+      if (decoded.status().code() == StatusCode::kResourceExhausted) return during(phase, tooMuch());
+      HPU_ASSIGN(up.local, std::move(decoded));
+      up.payload = {};
     }
     auto& [name, part] = up.local;
     if (!part.status.ok()) return part.status;
@@ -295,6 +308,11 @@ StatusOr<Part> Group::gather(Phase& phase, const std::string& mine) {
       return invalidArgument(base::strCat("the ranks have come to different phases: rank ",
                                           members_[static_cast<size_t>(child)], " to '", name, "' and rank ",
                                           client_->rank(), " to '", *phase.name, "'"));
+    for (const auto& [place, value] : part.values) bytes += value.size();
+    if (bytes > wire::kMaxGatheredBytes) return during(phase, tooMuch());
+    if (all.values.size() + part.values.size() > members_.size() ||
+        all.processes.size() + part.processes.size() > members_.size())
+      return internalError("a gathering has values twice");
     std::move(part.values.begin(), part.values.end(), std::back_inserter(all.values));
     std::move(part.processes.begin(), part.processes.end(), std::back_inserter(all.processes));
   }
@@ -406,9 +424,11 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
     int child = -1;
     for (const auto& [place, link] : childLinks_)
       if (link == connection) child = place;
+    // Neighbours are in the same phase, or one of them in the next: there is nothing else to keep.
+    const bool fits = frame.id == phase_ || frame.id == phase_ + 1;
     if (connection == parent_) {
       if (!parentProven_) return onParent(frame);
-      if (frame.type == MessageType::kDown) down_[frame.id] = {std::move(frame.payload), nullptr};
+      if (frame.type == MessageType::kDown && fits) down_[frame.id] = {std::move(frame.payload), nullptr};
       client_->changed.notify_all();
       return;
     }
@@ -416,7 +436,7 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
       answer = onStranger(connection, frame);
       if (answer.ok()) return;
     } else if (frame.type == MessageType::kUp) {
-      up_[{frame.id, child}] = {std::move(frame.payload), {}};
+      if (fits) up_[{frame.id, child}] = {std::move(frame.payload), {}};
       // One that comes late to what has failed hears of it.
       if (failure_.ok()) {
         client_->changed.notify_all();
@@ -432,6 +452,14 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
 }
 
 void Group::onParent(const wire::Frame& frame) {
+  if (frame.type == MessageType::kError) {
+    // It has no descriptor for this rank.
+    wire::Reader in(frame.payload);
+    const Status why = in.status();
+    parentWrong_ = why.ok() ? unavailable("it refuses without a reason") : why;
+    client_->changed.notify_all();
+    return;
+  }
   const auto bytes = wire::decode32(frame.payload);
   const std::string said = wire::encodePeerHello(greeting_);
   Meeting meeting = wire::meetingOf(MessageType::kPeerHello, said, greeting_.challenge, parentChallenge_);
@@ -444,7 +472,7 @@ void Group::onParent(const wire::Frame& frame) {
   }
   if (bytes.ok() && frame.type == MessageType::kProven && isProof(*bytes, secret, Side::kListener, meeting)) {
     parentProven_ = true;
-    parent_->trust();
+    parent_->trust(mostPartBytes(members_.size()));
   } else {
     parentWrong_ = unavailable("who answers there does not know the communicator's secret");
   }
@@ -478,7 +506,7 @@ Status Group::onStranger(const std::shared_ptr<Connection>& connection, const wi
   client_->sendLocked(*connection, MessageType::kProven, 0, wire::encode32(prove(secret, Side::kListener, meeting)))
       .ignore();
   childLinks_[greeted.hello.place] = connection;
-  connection->trust();
+  connection->trust(mostPartBytes(members_.size()));
   return okStatus();
 }
 

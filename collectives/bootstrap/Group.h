@@ -97,7 +97,9 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   /// Where this member is in the tree; under the lock.
   void findPlace(const Roster& roster);
   static std::string upward(const std::string& phase, const Part& part);
-  StatusOr<LocalPart> decodeUp(std::string_view payload) const;
+  /// `most`: so many bytes may its values have. Errors: kInternal, kResourceExhausted.
+  StatusOr<LocalPart> decodeUp(std::string_view payload, uint64_t most) const;
+  Status tooMuch() const;
   StatusOr<std::shared_ptr<const Down>> complete(Part part) const;
   /// `payload`: what came from another process, for others.
   StatusOr<std::shared_ptr<const Down>> fromParent(Phase& phase, std::string& payload);
@@ -121,10 +123,10 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   Status during(const Phase& phase, const Status& why) const;
   void spread(const Phase& phase, const Status& why);
   std::string rankText(int place) const;
-
-  const std::shared_ptr<Client> client_;
   /// `why` of a wait's end, with the ranks that this one still waited for itself; under the lock.
   Status whileWaiting(const Phase& phase, const Status& why) const;
+
+  const std::shared_ptr<Client> client_;
   const std::vector<int> members_;
   const uint64_t hash_;
   const std::string name_;

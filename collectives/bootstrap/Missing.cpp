@@ -19,7 +19,7 @@ std::string encodeMissing(const std::vector<MissingRank>& missing) {
   for (const MissingRank& one : missing) {
     out.i32(one.rank);
     out.u8(static_cast<uint8_t>(one.state));
-    out.text(one.description);
+    out.text(std::string_view(one.description).substr(0, wire::kMaxNameBytes));
   }
   return out.take();
 }

@@ -168,11 +168,11 @@ bool Connection::closed() const {
   std::lock_guard lock(reactor_->mutex_);
   return fd_ < 0 || closing_;
 }
-void Connection::trust() {
+void Connection::trust(size_t most) {
   std::lock_guard lock(reactor_->mutex_);
   until_ = {};
   reactor_->strangers_.erase(key_);
-  parser_.setLimit(wire::kMaxPayloadBytes);
+  parser_.setLimit(most);
 }
 
 }  // namespace hpu::collectives

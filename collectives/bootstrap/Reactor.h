@@ -27,13 +27,16 @@ class ReactorState;
 /// its descriptors.
 size_t mostStrangers();
 
+/// Of what a peer does not take.
+inline constexpr size_t kMaxOutputBytes = size_t{32} << 20;
+
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
   virtual void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) = 0;
   /// Once, when the other side ended it or spoke nonsense; not after close().
   virtual void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) = 0;
-  /// Somebody waits to be accepted, and this process has no descriptor for it.
+  /// Somebody came, and this process has no descriptor for him: he has been sent away, or waits.
   virtual void onRefused(const Status& why) {}
 };
 
@@ -41,13 +44,14 @@ class ConnectionHandler {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   uint64_t key() const { return key_; }
-  /// Takes a copy and does not wait; what a slow peer does not take is kept. Errors: kUnavailable.
-  /// `version`: for what another release is to understand.
+  /// Takes a copy and does not wait; what a slow peer does not take is kept, up to kMaxOutputBytes and one message
+  /// more, however long: at what is above that the connection ends, and the handler hears of it. Errors: kUnavailable,
+  /// kResourceExhausted. `version`: for what another release is to understand.
   Status send(wire::MessageType type, uint64_t id, std::string_view payload, uint8_t version = wire::kVersion);
   /// After what was sent (for a few seconds at most); the handler hears nothing any more.
   void close();
-  /// Proven now (Proof.h): larger messages may come, and silence is fine.
-  void trust();
+  /// Proven now (Proof.h): messages of up to so many bytes may come, and silence is fine.
+  void trust(size_t most);
   bool closed() const;
 
  private:
@@ -63,6 +67,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<ConnectionHandler> handler_;
   std::string output_;
   size_t written_ = 0;  ///< Of output_.
+  size_t longest_ = 0;  ///< The longest message since the output was empty.
+  Status broken_;       ///< Why this end has ended it; the handler hears it soon.
   bool closing_ = false, wantsOutput_ = false;
   std::chrono::steady_clock::time_point since_{};  ///< A stranger's,
   std::chrono::steady_clock::time_point until_{};  ///< and the end of his time, or of a close.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -22,12 +23,13 @@ namespace {
 
 constexpr auto kStrangerPatience = std::chrono::seconds(10);
 constexpr auto kClosePatience = std::chrono::seconds(3);
-constexpr size_t kMaxOutputBytes = size_t{2} << 30;  ///< A peer that takes nothing is given up.
+constexpr size_t kKeptBytes = size_t{1} << 20;  ///< Of a buffer that is empty.
 constexpr int kBacklog = 4096;
 constexpr int kLastRounds = 64;
 constexpr int kMostAccepted = 64;  ///< At a time: those who are there speak meanwhile.
 /// A stranger who has said nothing for so long is no rank.
 constexpr auto kSilence = milliseconds(1000);
+constexpr auto kDescriptorPause = milliseconds(50);  ///< Without descriptors.
 
 void setNoDelay(int fd) {
   int one = 1;
@@ -142,7 +144,8 @@ Status ReactorState::flushLocked(Connection& connection) {
   bool all = connection.written_ == connection.output_.size();
   if (all) {
     connection.output_.clear();
-    connection.written_ = 0;
+    if (connection.output_.capacity() > kKeptBytes) connection.output_.shrink_to_fit();
+    connection.written_ = connection.longest_ = 0;
   }
   if (connection.wantsOutput_ == all) {
     connection.wantsOutput_ = !all;
@@ -159,8 +162,20 @@ Status ReactorState::send(Connection& connection, wire::MessageType type, uint64
   std::lock_guard lock(mutex_);
   if (forked_) return failedPrecondition("a communicator does not survive a fork");
   if (connection.fd_ < 0 || connection.closing_) return unavailable("the connection is closed");
-  if (connection.output_.size() + payload.size() > kMaxOutputBytes)
-    return resourceExhausted("the other side takes no messages");
+  if (!connection.broken_.ok()) return connection.broken_;
+  // What has been taken is not kept until all has.
+  if (connection.written_ > connection.output_.size() / 2)
+    connection.output_.erase(0, std::exchange(connection.written_, 0));
+  const size_t bytes = wire::kHeaderBytes + payload.size();
+  connection.longest_ = std::max(connection.longest_, bytes);
+  if (connection.output_.size() - connection.written_ + bytes > kMaxOutputBytes + connection.longest_) {
+    connection.broken_ = resourceExhausted("the other side takes no messages");
+    connection.output_ = {};
+    connection.written_ = 0;
+    // The thread finds its end, and tells the handler.
+    ::shutdown(connection.fd_, SHUT_RDWR);
+    return connection.broken_;
+  }
   connection.output_ += wire::encodeFrame(type, id, payload, version);
   // A failure is found by the reactor's thread too, which tells the handler.
   return flushLocked(connection);
@@ -192,8 +207,7 @@ void ReactorState::abandonInChild() {
   base::abandon(timed_);
   for (auto& [key, listener] : listeners_) ::close(listener.fd);
   base::abandon(listeners_);
-  ::close(std::exchange(epoll_, -1));
-  ::close(std::exchange(wake_, -1));
+  closeOwn();
 }
 
 void ReactorState::after(milliseconds delay, std::function<void()> what) {
@@ -238,8 +252,7 @@ void ReactorState::run() {
       left.emplace_back(connection, std::exchange(connection->handler_, nullptr));
     for (auto& [connection, handler] : left) dropLocked(*connection);
     // Now: who joins this thread may come late.
-    ::close(std::exchange(epoll_, -1));
-    ::close(std::exchange(wake_, -1));
+    closeOwn();
   }
   for (auto& [connection, handler] : left)
     if (handler) handler->onClosed(connection, unavailable("this program is ending"));
@@ -315,6 +328,71 @@ bool ReactorState::dropStranger(milliseconds age) {
   return true;
 }
 
+void ReactorState::heedLocked(uint64_t key, bool heed) {
+  auto it = listeners_.find(key);
+  if (it == listeners_.end() || epoll_ < 0) return;
+  epoll_event event{};
+  event.events = heed ? EPOLLIN | EPOLLRDHUP : 0u;
+  event.data.u64 = key;
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, it->second.fd, &event);
+}
+
+namespace {
+
+/// Tells who has just been accepted why he cannot stay, in words that all versions understand, and closes.
+void sendAway(int fd, const Status& why) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size);
+  const auto here = fromSockaddr(own);
+  const Status told(why.code(),
+                    base::strCat("the process at ", here.ok() ? here->text() : "that address", " ", why.message()));
+  const std::string frame = wire::encodeFrame(wire::MessageType::kError, 0, wire::encodeStatus(told));
+  (void)!::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // Closed with unread bytes, a socket takes back what it has sent.
+  std::array<char, wire::kMaxHelloBytes + wire::kHeaderBytes> unheard;
+  (void)!::recv(fd, unheard.data(), unheard.size(), MSG_DONTWAIT);
+  ::close(fd);
+}
+
+}  // namespace
+
+bool ReactorState::withoutDescriptors(uint64_t key, int error) {
+  // Ranks say at once who they are.
+  if (dropStranger(kSilence)) return true;
+  const Status why = resourceExhausted("cannot accept a rank: " + base::errnoText(error));
+  std::shared_ptr<ConnectionHandler> handler;
+  bool sentAway = false, warned = false;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = listeners_.find(key);
+    if (it == listeners_.end()) return false;
+    const bool mayBeFree = !strangers_.empty();  // They prove themselves, or make room.
+    if (!mayBeFree && reserve_ >= 0) {
+      ::close(std::exchange(reserve_, -1));
+      const int fd = ::accept4(it->second.fd, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) sendAway(fd, why);
+      sentAway = fd >= 0;
+      takeReserve();
+    }
+    if (!sentAway) {
+      // The socket stays readable: no reason to run in circles, nor to hold up those who are here.
+      heedLocked(key, false);
+      timers_.emplace(Clock::now() + kDescriptorPause, [this, key] {
+        std::lock_guard again(mutex_);
+        heedLocked(key, true);
+        if (reserve_ < 0 && wake_ >= 0) takeReserve();
+      });
+    }
+    if (mayBeFree) return false;
+    warned = std::exchange(it->second.refused, true);
+    handler = it->second.handler;
+  }
+  if (!warned) HPU_LOG(kWarning, why.message());
+  if (handler) handler->onRefused(why);
+  return sentAway;
+}
+
 void ReactorState::acceptSome(uint64_t key) {
   for (int count = 0; count < kMostAccepted; ++count) {
     std::unique_lock lock(mutex_);
@@ -323,22 +401,13 @@ void ReactorState::acceptSome(uint64_t key) {
     int fd = ::accept4(it->second.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      // Without descriptors the socket stays readable: no reason to run in circles.
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        Status why = resourceExhausted("cannot accept a rank: " + base::errnoText(errno));
-        const bool warned = it->second.refused;
-        auto handler = it->second.handler;
-        lock.unlock();
-        // Ranks say at once who they are.
-        if (dropStranger(kSilence)) continue;
-        if (!warned) HPU_LOG(kWarning, why.message());
-        {
-          std::lock_guard again(mutex_);
-          if (auto known = listeners_.find(key); known != listeners_.end()) known->second.refused = true;
-        }
-        handler->onRefused(why);
-        ::usleep(20000);
-      }
+      const int error = errno;
+      // A descriptor is asked for before it is known whether anybody waits.
+      pollfd entry{it->second.fd, POLLIN, 0};
+      if (::poll(&entry, 1, 0) == 0) return;
+      lock.unlock();
+      if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+        if (withoutDescriptors(key, error)) continue;
       return;
     }
     setNoDelay(fd);
@@ -379,7 +448,13 @@ void ReactorState::readAll(const std::shared_ptr<Connection>& connection) {
       if (got > 0 && !drain) connection->parser_.append(buffer.data(), static_cast<size_t>(got));
     }
     if (got <= 0) {
-      fail(connection, unavailable(got == 0 ? "the connection was closed by the other side" : base::errnoText(errno)));
+      const int error = errno;
+      Status why = unavailable(got == 0 ? "the connection was closed by the other side" : base::errnoText(error));
+      {
+        std::lock_guard lock(mutex_);
+        if (!connection->broken_.ok()) why = connection->broken_;
+      }
+      fail(connection, why);
       return;
     }
     if (drain) continue;

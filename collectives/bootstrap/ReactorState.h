@@ -4,6 +4,7 @@
 // them is gone.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/Format.h"
 #include "base/Log.h"
@@ -30,8 +32,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
  public:
   ~ReactorState() {
     for (auto& [key, listener] : listeners_) ::close(listener.fd);
-    if (epoll_ >= 0) ::close(epoll_);
-    if (wake_ >= 0) ::close(wake_);
+    closeOwn();
   }
 
   Status open() {
@@ -39,6 +40,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_ < 0 || wake_ < 0)
       return resourceExhausted("cannot create the bootstrap's descriptors: " + base::errnoText(errno));
+    takeReserve();
     return watch(wake_, kWakeKey);
   }
 
@@ -70,7 +72,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   struct Accepting {
     int fd = -1;
     std::shared_ptr<ConnectionHandler> handler;
-    bool refused = false;  ///< It has been told once that there are no descriptors.
+    bool refused = false;  ///< The log says that there are no descriptors.
   };
 
   Status watch(int fd, uint64_t key) {
@@ -92,6 +94,16 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   Status flushLocked(Connection& connection);
   void onEvent(uint64_t key, uint32_t events);
   void acceptSome(uint64_t key);
+  /// Nobody can be accepted (`error`). False: there is nothing more to do for now.
+  bool withoutDescriptors(uint64_t key, int error);
+  /// Looks at a listening socket, or does not.
+  void heedLocked(uint64_t key, bool heed);
+  /// A descriptor to give up when there is no other one, so that who comes can be sent away.
+  void takeReserve() { reserve_ = ::fcntl(wake_, F_DUPFD_CLOEXEC, 0); }
+  void closeOwn() {
+    for (int* fd : {&epoll_, &wake_, &reserve_})
+      if (*fd >= 0) ::close(std::exchange(*fd, -1));
+  }
   /// Ends the connection of the stranger who came first, if that was so long ago at least.
   bool dropStranger(std::chrono::milliseconds age);
   void readAll(const std::shared_ptr<Connection>& connection);
@@ -99,7 +111,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   /// Ends what is over, calls what is due; milliseconds until the next look, -1 for none.
   int expire();
 
-  int epoll_ = -1, wake_ = -1;
+  int epoll_ = -1, wake_ = -1, reserve_ = -1;
   bool stopping_ = false;
   uint64_t nextKey_ = 1;
   std::unordered_map<uint64_t, std::shared_ptr<Connection>> connections_;

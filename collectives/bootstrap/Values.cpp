@@ -2,9 +2,11 @@
 #include "collectives/bootstrap/Values.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
+#include "base/Format.h"
 #include "base/StatusMacros.h"
 
 namespace hpu::collectives {
@@ -33,10 +35,8 @@ void encodeDifference(std::string_view value, std::string_view before, wire::Wri
   }
 }
 
-/// Not ok when it makes no sense.
-std::string decodeDifference(std::string_view before, wire::Reader& in) {
-  const uint64_t size = in.varint();
-  if (size > wire::kMaxValueBytes) in.fail();
+/// A value of that size. Not ok when it makes no sense.
+std::string decodeDifference(std::string_view before, uint64_t size, wire::Reader& in) {
   std::string value;
   while (in.ok() && value.size() < size) {
     const uint64_t alike = in.varint(), own = in.varint();
@@ -74,27 +74,50 @@ void encodePlaced(const PlacedValues& values, wire::Writer& out) {
     encodeDifference(distinct[i], i ? distinct[i - 1] : std::string_view(), out);
 }
 
-bool decodePlaced(wire::Reader& in, size_t places, PlacedValues& values) {
+/// How many times each distinct value is named; nothing: not as encodePlaced numbers them, by who names them first.
+/// So there is none that nobody names.
+std::optional<std::vector<uint32_t>> timesNamed(const std::vector<int32_t>& which, uint64_t distinct) {
+  std::vector<uint32_t> times;
+  for (const int32_t one : which) {
+    if (one < 0 || static_cast<size_t>(one) > times.size()) return std::nullopt;
+    if (static_cast<size_t>(one) == times.size()) times.push_back(0);
+    ++times[static_cast<size_t>(one)];
+  }
+  if (times.size() != distinct) return std::nullopt;
+  return times;
+}
+
+/// So many bytes may the values have, all copies together: `most`. Each is counted before it is made: a few bytes of a
+/// message can stand for many.
+Status decodePlaced(wire::Reader& in, size_t places, uint64_t most, PlacedValues& values) {
+  const Status malformed = internalError("a malformed gathering message");
   const std::vector<int32_t> where = decodeRuns(in, places), which = decodeRuns(in, places);
   const uint64_t count = in.varint();
-  if (!in.ok() || where.size() != which.size() || count > where.size()) return false;
-  std::vector<std::string> distinct;
-  for (uint64_t i = 0; i < count && in.ok(); ++i)
-    distinct.push_back(decodeDifference(distinct.empty() ? std::string_view() : distinct.back(), in));
-  if (!in.ok()) return false;
-  size_t bytes = 0;
-  values.reserve(where.size());
+  if (!in.ok() || where.size() != which.size()) return malformed;
   for (size_t i = 0; i < where.size(); ++i) {
     const bool ascending = where[i] >= 0 && (i == 0 || where[i] > where[i - 1]);
-    if (!ascending || static_cast<size_t>(where[i]) >= places || which[i] < 0 ||
-        static_cast<size_t>(which[i]) >= distinct.size())
-      return false;
-    const std::string& value = distinct[static_cast<size_t>(which[i])];
-    bytes += value.size();
-    if (bytes > wire::kMaxPayloadBytes) return false;
-    values.emplace_back(where[i], value);
+    if (!ascending || static_cast<size_t>(where[i]) >= places) return malformed;
   }
-  return true;
+  auto times = timesNamed(which, count);
+  if (!times) return malformed;
+  std::vector<std::string> distinct;
+  uint64_t bytes = 0;
+  for (const uint32_t copies : *times) {
+    const uint64_t size = in.varint();
+    if (!in.ok() || size > wire::kMaxValueBytes) return malformed;
+    if (size * copies > most - bytes)
+      return resourceExhausted(base::strCat("the values that ranks gather have more than ", most, " bytes together"));
+    bytes += size * copies;
+    distinct.push_back(decodeDifference(distinct.empty() ? std::string_view() : distinct.back(), size, in));
+    if (!in.ok()) return malformed;
+  }
+  values.reserve(where.size());
+  for (size_t i = 0; i < where.size(); ++i) {
+    std::string& value = distinct[static_cast<size_t>(which[i])];
+    const bool last = --(*times)[static_cast<size_t>(which[i])] == 0;
+    values.emplace_back(where[i], last ? std::move(value) : value);
+  }
+  return okStatus();
 }
 
 }  // namespace
@@ -165,14 +188,21 @@ std::string encodePart(const Part& part) {
   return out.take();
 }
 
-StatusOr<Part> decodePart(std::string_view bytes, size_t places) {
+StatusOr<Part> decodePart(std::string_view bytes, size_t places, uint64_t most) {
   wire::Reader in(bytes);
   Part part;
   part.status = in.status();
   if (in.ok() && !part.status.ok()) return part;
-  if (!decodePlaced(in, places, part.values) || !decodePlaced(in, places, part.processes) || !in.done())
-    return internalError("a malformed gathering message");
+  HPU_RETURN_IF_ERROR(decodePlaced(in, places, most, part.values));
+  HPU_RETURN_IF_ERROR(decodePlaced(in, places, places * kMaxProcessBytes, part.processes));
+  if (!in.done()) return internalError("a malformed gathering message");
   return part;
+}
+
+size_t mostPartBytes(size_t members) {
+  // Of each member a value and a process's text, the numbers before them, and its runs; a name or a status.
+  constexpr size_t kOfEach = wire::kMaxValueBytes + kMaxProcessBytes + 128, kOfAll = 16384;
+  return std::min(wire::kMaxPayloadBytes, members * kOfEach + kOfAll);
 }
 
 std::string encodeRoster(const Roster& roster) {

@@ -16,6 +16,8 @@ namespace hpu::collectives {
 /// Each with its place in the group.
 using PlacedValues = std::vector<std::pair<int32_t, std::string>>;
 
+inline constexpr size_t kMaxProcessBytes = 1024;  ///< Of the text that tells of a process.
+
 /// What some members of a group have gathered.
 struct Part {
   Status status;  ///< Not ok: there will be no values.
@@ -25,8 +27,11 @@ struct Part {
 
 /// Whatever their order, they come back by ascending place.
 std::string encodePart(const Part& part);
-/// Errors: kInternal (malformed; a place that is not below `places`, or comes twice).
-StatusOr<Part> decodePart(std::string_view bytes, size_t places);
+/// All values of a part have at most `most` bytes: those of more are refused before memory is spent on them. Errors:
+/// kInternal (malformed; a place that is not below `places`, or comes twice), kResourceExhausted.
+StatusOr<Part> decodePart(std::string_view bytes, size_t places, uint64_t most = wire::kMaxGatheredBytes);
+/// The longest message that a part of a group of so many members can be, with its phase's name.
+size_t mostPartBytes(size_t members);
 
 /// As arithmetic sequences: 0, 0, 0, 1, 1, 1 is two, 0, 1, 2, 3 is one.
 void encodeRuns(const std::vector<int32_t>& numbers, wire::Writer& out);

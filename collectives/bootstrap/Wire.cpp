@@ -47,13 +47,19 @@ std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload,
   return out.take();
 }
 
+void Parser::dropTaken() {
+  pending_.erase(0, std::exchange(taken_, 0));
+  constexpr size_t kKept = size_t{1} << 20;
+  if (pending_.empty() && pending_.capacity() > kKept) pending_.shrink_to_fit();
+}
+
 StatusOr<std::optional<Frame>> Parser::next() {
   std::string_view bytes = std::string_view(pending_).substr(taken_);
   // Strangers are known by their first bytes, not when a header's worth has come.
   std::string_view magic = bytes.substr(0, kMagic.size());
   if (magic != kMagic.substr(0, magic.size())) return invalidArgument("not a message of a communicator's bootstrap");
   if (bytes.size() < kHeaderBytes) {
-    pending_.erase(0, std::exchange(taken_, 0));
+    dropTaken();
     return std::optional<Frame>();
   }
   auto version = static_cast<uint8_t>(bytes[4]);
@@ -70,7 +76,7 @@ StatusOr<std::optional<Frame>> Parser::next() {
   if (length > limit_)
     return invalidArgument(base::strCat("a message of ", length, " bytes where ", limit_, " are the most"));
   if (bytes.size() < kHeaderBytes + length) {
-    pending_.erase(0, std::exchange(taken_, 0));
+    dropTaken();
     return std::optional<Frame>();
   }
   Frame frame;
@@ -128,6 +134,9 @@ Status Reader::status() {
   uint8_t code = u8();
   std::string message = text(8192);
   if (!ok_) return invalidArgument("a malformed message of the bootstrap");
+  // One line in errors and logs, and nothing that a terminal would obey.
+  for (char& c : message)
+    if ((c >= 0 && c < ' ') || c == 127) c = '?';
   if (code > static_cast<uint8_t>(StatusCode::kDataLoss)) code = static_cast<uint8_t>(StatusCode::kUnknown);
   return {static_cast<StatusCode>(code), std::move(message)};
 }

@@ -25,7 +25,10 @@ inline constexpr size_t kMaxValueBytes = size_t{1} << 20;  ///< Of one rank's va
 inline constexpr size_t kMaxNameBytes = 512;               ///< Of keys, phases, groups, hosts.
 inline constexpr size_t kMaxHelloBytes = 1024;             ///< Of a message of somebody who has not proven who he is.
 inline constexpr size_t kMaxAnswerBytes = 16384;  ///< Of an answer, from somebody who has not proven it either.
-inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
+inline constexpr size_t kMaxRequestBytes = size_t{2} << 20;   ///< Of what a rank says to the coordinator,
+inline constexpr size_t kMaxReplyBytes = size_t{16} << 20;    ///< and of what that says to it.
+inline constexpr size_t kMaxGatheredBytes = size_t{1} << 30;  ///< Of all values of a gathering together.
+inline constexpr size_t kMaxPayloadBytes = kMaxGatheredBytes + (size_t{64} << 20);  ///< They and what is around them.
 inline constexpr int kMaxRanks = 16384;
 
 enum class MessageType : uint8_t {
@@ -79,6 +82,7 @@ class Parser {
   StatusOr<std::optional<Frame>> next();
 
  private:
+  void dropTaken();
   size_t limit_ = kMaxHelloBytes;
   std::string pending_;
   size_t taken_ = 0;  ///< Of pending_.

@@ -7,6 +7,7 @@
 
 #include "collectives/bootstrap/Address.h"
 #include "collectives/bootstrap/Coordinator.h"
+#include "collectives/bootstrap/Values.h"
 #include "collectives/bootstrap/Wire.h"
 
 namespace {
@@ -38,6 +39,16 @@ void decode(const wire::Frame& frame) {
     if (encodeMissing(*missing).size() > frame.payload.size()) abort();
     (void)missingText(*missing);
   }
+  constexpr size_t kPlaces = 64, kMost = 10000;
+  if (const auto part = decodePart(frame.payload, kPlaces, kMost); part.ok()) {
+    size_t bytes = 0;
+    for (const auto& [place, value] : part->values) {
+      if (place < 0 || static_cast<size_t>(place) >= kPlaces) abort();
+      bytes += value.size();
+    }
+    if (bytes > kMost) abort();
+  }
+  (void)decodeRoster(frame.payload, kPlaces);
   wire::Reader in(frame.payload);
   (void)in.status();
   (void)in.text(wire::kMaxNameBytes);

@@ -3,6 +3,7 @@
 #include "tests/fuzz/Replay.h"
 
 #include "collectives/bootstrap/Coordinator.h"
+#include "collectives/bootstrap/Values.h"
 #include "collectives/bootstrap/Wire.h"
 
 namespace {
@@ -15,17 +16,16 @@ std::vector<std::string> conversations() {
   wire::Writer put, up;
   put.text("key");
   put.text("value");
+  const std::string part = encodePart(
+      {.status = {}, .values = {{2, "card 2"}, {3, "card 3"}, {7, "card 2"}}, .processes = {{2, "process 1 on a"}}});
   up.text("cards");
-  up.status(hpu::okStatus());
-  up.u32(1);
-  up.i32(3);
-  up.text("card");
+  up.raw(part);
   std::string rank = "\x1f" + wire::encodeFrame(MessageType::kHello, 0, wire::encodeHello({7, 1, 4, 99, "a"})) +
                      wire::encodeFrame(MessageType::kProof, 0, std::string(32, 'p')) +
                      wire::encodeFrame(MessageType::kPut, 0, put.take()) + wire::encodeFrame(MessageType::kBye, 0, "");
   std::string old = "\x1f" + wire::encodeFrame(MessageType::kHello, 0, wire::encodeHello({7, 1, 4, 99, "a"}), 2);
   std::string peer = "\x87" + wire::encodeFrame(MessageType::kPeerHello, 0, wire::encodePeerHello({7, 8, 3})) +
-                     wire::encodeFrame(MessageType::kUp, 1, up.take());
+                     wire::encodeFrame(MessageType::kUp, 1, up.take()) + wire::encodeFrame(MessageType::kDown, 1, part);
   std::string coordinator =
       "\x80" + wire::encodeFrame(MessageType::kChallenge, 0, std::string(32, 'c')) +
       wire::encodeFrame(MessageType::kProven, 0, std::string(32, 'p')) +

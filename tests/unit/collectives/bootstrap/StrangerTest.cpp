@@ -8,8 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "base/Format.h"
+#include "base/Hash.h"
 #include "collectives/bootstrap/Bootstrap.h"
 #include "collectives/bootstrap/Client.h"
 #include "collectives/bootstrap/Group.h"
@@ -96,11 +99,29 @@ TEST(Stranger, DoesNoHarm) {
   for (const Status& status : results) EXPECT_TRUE(status.ok()) << status.toString();
 }
 
+/// So many times rank 0, of two.
+std::string manyMembers(uint32_t count, bool withStatus) {
+  wire::Writer out;
+  out.text("group");
+  if (withStatus) {
+    out.status(aborted("enough"));
+  } else {
+    out.u64(1);
+  }
+  out.u32(count);
+  for (uint32_t i = 0; i < count; ++i) out.i32(0);
+  return out.take();
+}
+
 TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
-  for (auto [type, payload] :
-       std::vector<std::pair<wire::MessageType, std::string>>{{wire::MessageType::kPut, "nonsense"},
-                                                              {wire::MessageType::kWho, std::string(20, '\xff')},
-                                                              {wire::MessageType::kWelcome, ""}}) {
+  for (const auto& [type, payload] : std::vector<std::pair<wire::MessageType, std::string>>{
+           {wire::MessageType::kPut, "nonsense"},
+           {wire::MessageType::kWho, std::string(20, '\xff')},
+           {wire::MessageType::kWelcome, ""},
+           // More than there are ranks: each would be answered.
+           {wire::MessageType::kWho, manyMembers(3, false)},
+           {wire::MessageType::kGiveUp, manyMembers(3, true)},
+           {wire::MessageType::kPut, std::string(wire::kMaxRequestBytes + 1, 'x')}}) {
     UniqueId own = createUniqueId().value();
     CoordinatorId room = decodeId(own).value();
     RawRank rank(room);
@@ -239,6 +260,110 @@ TEST(Stranger, ARanksNodeIsNamed) {
   ASSERT_TRUE(joined.ok()) << joined.status().toString();
   Status status = (*joined)->barrier("b", soon(200));
   EXPECT_THAT(status.message(), HasSubstr("rank 1 (process 12 on far, node b) has not got there"));
+}
+
+TEST(Stranger, ARankThatWaitsForTooMuchAtATimeCountsAsDead) {
+  UniqueId own = createUniqueId().value();
+  CoordinatorId room = decodeId(own).value();
+  RawRank rank(room);
+  ASSERT_TRUE(rank.join({room.nonce, 1, 2, 1, "h"}));
+  auto joined = Bootstrap::join(own, 0, 2, {.timeoutMs = 20000});
+  ASSERT_TRUE(joined.ok()) << joined.status().toString();
+  auto ask = [&](int number) {
+    wire::Writer get;
+    get.text("value of nobody " + std::to_string(number));
+    rank.say(wire::MessageType::kGet, get.take());
+  };
+  // What is not waited for any more does not count, nor what has come. (All have the number 0.)
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 1000; ++i) ask(i);
+    rank.say(wire::MessageType::kCancel, {});
+  }
+  ask(0);
+  wire::Writer put;
+  put.text("value of nobody 0");
+  put.text("it");
+  rank.say(wire::MessageType::kPut, put.take());
+  for (bool came = false; !came;) {
+    const auto frame = rank.hearFrame(30000);
+    ASSERT_TRUE(frame);
+    came = frame->type == wire::MessageType::kValue && frame->payload == "it";
+  }
+  for (int i = 0; i < 1100; ++i) ask(i + 1);
+  Status status = (*joined)->barrier("b", soon());
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 (process 1 on h) has died"));
+}
+
+TEST(Stranger, OfARanksGroupsWithoutEndTheLatestAreKnown) {
+  UniqueId own = createUniqueId().value();
+  CoordinatorId room = decodeId(own).value();
+  RawRank rank(room);
+  ASSERT_TRUE(rank.join({room.nonce, 0, 1, 1, "h"}));
+  constexpr int kGroups = 10000;
+  for (int i = 0; i < kGroups; ++i) {
+    wire::Writer enter;
+    enter.text("group " + std::to_string(i));
+    enter.u64(1);
+    rank.say(wire::MessageType::kEnter, enter.take());
+  }
+  auto missing = [&](int group) -> size_t {
+    wire::Writer who;
+    who.text("group " + std::to_string(group));
+    who.u64(1);
+    who.u32(0);
+    rank.say(wire::MessageType::kWho, who.take());
+    for (;;) {
+      const auto frame = rank.hearFrame(30000);
+      if (!frame) return 99;
+      if (frame->type == wire::MessageType::kMissing) return decodeMissing(frame->payload).value().size();
+    }
+  };
+  EXPECT_EQ(missing(kGroups - 1), 0u);
+  EXPECT_EQ(missing(kGroups - 1000), 0u);
+  EXPECT_EQ(missing(0), 1u);
+}
+
+TEST(Stranger, WhatAChildSaysOfPhasesThatAreFarAwayIsNotKept) {
+  UniqueId own = createUniqueId().value();
+  CoordinatorId room = decodeId(own).value();
+  Group group(std::make_shared<Client>(room, 1, 2), "all", {0, 1});
+  auto half = halfARank(room, 1, group);
+  auto joined = Bootstrap::join(own, 0, 2, {.timeoutMs = 20000});
+  ASSERT_TRUE(joined.ok()) << joined.status().toString();
+  std::array<Status, 3> phases;
+  std::thread root([&] {
+    for (size_t i = 0; i < 3; ++i) phases[i] = (*joined)->barrier("b", soon(i < 2 ? 20000 : 500));
+  });
+  wire::Writer get;
+  get.text("address " + group.name() + " 0");
+  half->say(wire::MessageType::kGet, get.take());
+  std::optional<wire::Frame> told;
+  do told = half->hearFrame(30000);
+  while (told && told->type != wire::MessageType::kValue);
+  UniqueId bytes;
+  if (told && told->payload.size() == sizeof bytes.bytes) {
+    std::copy(told->payload.begin(), told->payload.end(), bytes.bytes);
+    CoordinatorId door = decodeId(bytes).value();
+    door.secret = room.secret;
+    RawRank child(door);
+    EXPECT_TRUE(child.greet(
+        wire::MessageType::kPeerHello,
+        wire::encodePeerHello({room.nonce, base::hash64(group.members().data(), 2 * sizeof(int), base::hash64("all")),
+                               1, child.challenge()})));
+    wire::Writer up;
+    up.text("b");
+    up.raw(encodePart({.status = {}, .values = {{1, ""}}, .processes = {}}));
+    const std::string payload = up.take();
+    for (uint64_t phase : {9, 3, 2, 1}) child.say(wire::encodeFrame(wire::MessageType::kUp, phase, payload));
+    root.join();
+  } else {
+    ADD_FAILURE() << "no address of rank 0";
+    root.join();
+  }
+  EXPECT_TRUE(phases[0].ok()) << phases[0].toString();
+  EXPECT_TRUE(phases[1].ok()) << phases[1].toString();
+  EXPECT_EQ(phases[2].code(), StatusCode::kDeadlineExceeded) << phases[2].toString();
 }
 
 TEST(Stranger, MutatedMessagesNeverStopTheCoordinator) {

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "collectives/bootstrap/Coordinator.h"
 #include "collectives/bootstrap/Values.h"
@@ -86,6 +89,13 @@ TEST(Wire, BoundsWhatIsBelieved) {
   EXPECT_EQ(in.text(kMaxValueBytes), "");
   EXPECT_FALSE(in.ok());
   EXPECT_FALSE(decodeMissing(std::string("\xff\xff\xff\xff", 4)).ok());
+}
+
+TEST(Wire, WhatOthersSayIsOneLineAndObeyedByNoTerminal) {
+  const std::string bytes = encodeStatus(internalError("a\nb\x1b[2J\x7f\t\xc3\xa9."));
+  Reader in(bytes);
+  EXPECT_EQ(in.status().message(), "a?b?[2J??\xc3\xa9.");
+  EXPECT_TRUE(in.done());
 }
 
 TEST(Wire, ChecksGreetings) {
@@ -191,6 +201,98 @@ TEST(Values, BelieveNothing) {
   EXPECT_FALSE(in.ok());
 }
 
+/// `places` values; `distinct` writes how many different ones there are, and them.
+std::string partOf(int32_t places, const std::vector<int32_t>& which, const std::function<void(Writer&)>& distinct) {
+  std::vector<int32_t> where(static_cast<size_t>(places));
+  std::iota(where.begin(), where.end(), 0);
+  Writer out;
+  out.status(okStatus());
+  encodeRuns(where, out);
+  encodeRuns(which, out);
+  distinct(out);
+  for (int none = 0; none < 3; ++none) out.varint(0);  // Processes: places, which, distinct.
+  return out.take();
+}
+
+TEST(Values, ThatAFewBytesStandForAreCountedBeforeTheyAreMade) {
+  constexpr int kPlaces = 1000;
+  // One of a MiB whose bytes are there, and more that are as the one before.
+  auto big = [](Writer& out, bool first) {
+    out.varint(kMaxValueBytes);
+    out.varint(first ? 0 : kMaxValueBytes);
+    out.varint(first ? kMaxValueBytes : 0);
+    if (first) out.raw(std::string(kMaxValueBytes, 'b'));
+  };
+  // All name an empty one, and nobody names the others.
+  const std::vector<int32_t> none(kPlaces, 0);
+  EXPECT_TRUE(decodePart(partOf(kPlaces, none,
+                                [](Writer& out) {
+                                  out.varint(1);
+                                  out.varint(0);
+                                }),
+                         kPlaces)
+                  .ok());
+  const std::string unused = partOf(kPlaces, none, [&](Writer& out) {
+    out.varint(kPlaces);
+    out.varint(0);
+    for (int i = 1; i < kPlaces; ++i) big(out, i == 1);
+  });
+  EXPECT_LT(unused.size(), kMaxValueBytes + 20 * kPlaces);
+  EXPECT_EQ(decodePart(unused, kPlaces).status().code(), StatusCode::kInternal);
+  // All name one, or each its own.
+  const std::string copies = partOf(kPlaces, none, [&](Writer& out) {
+    out.varint(1);
+    big(out, true);
+  });
+  std::vector<int32_t> each(kPlaces);
+  std::iota(each.begin(), each.end(), 0);
+  const std::string own = partOf(kPlaces, each, [&](Writer& out) {
+    out.varint(kPlaces);
+    for (int i = 0; i < kPlaces; ++i) big(out, i == 0);
+  });
+  for (const std::string& bytes : {copies, own}) {
+    const Status refused = decodePart(bytes, kPlaces, kMaxValueBytes * (kPlaces - 1)).status();
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.toString();
+    EXPECT_THAT(refused.message(), HasSubstr("bytes together"));
+  }
+  // As much as there may be.
+  const std::string two = partOf(2, {0, 0}, [&](Writer& out) {
+    out.varint(1);
+    big(out, true);
+  });
+  EXPECT_TRUE(decodePart(two, 2, 2 * kMaxValueBytes).ok());
+  EXPECT_FALSE(decodePart(two, 2, 2 * kMaxValueBytes - 1).ok());
+  // A value that is named before the one ahead of it, or that is not there.
+  for (const auto& wrong : {std::vector<int32_t>{1, 0}, {0, 2}, {0, -1}})
+    EXPECT_FALSE(decodePart(partOf(2, wrong,
+                                   [](Writer& out) {
+                                     out.varint(2);
+                                     out.varint(0);
+                                     out.varint(0);
+                                   }),
+                            2)
+                     .ok());
+}
+
+TEST(Values, OfAllMembersFitIntoTheMessageThatTheirLinksTake) {
+  std::mt19937_64 random(11);
+  for (const size_t members : {size_t{1}, size_t{2}, size_t{7}}) {
+    Part part;
+    for (size_t place = 0; place < members; ++place) {
+      // Nothing alike, and what is alike so short that it is hardly worth it.
+      std::string value(kMaxValueBytes, '\0');
+      for (size_t i = 0; i < value.size(); i += place % 2 == 0 ? 1 : 5) value[i] = static_cast<char>(random());
+      part.values.emplace_back(place, std::move(value));
+      part.processes.emplace_back(place, std::string(kMaxProcessBytes, static_cast<char>('a' + place)));
+    }
+    const std::string bytes = encodePart(part);
+    EXPECT_LE(bytes.size() + 4 + kMaxNameBytes, mostPartBytes(members));
+    EXPECT_TRUE(decodePart(bytes, members).ok());
+  }
+  EXPECT_LT(mostPartBytes(1), 2 * kMaxValueBytes);
+  EXPECT_EQ(mostPartBytes(kMaxRanks), kMaxPayloadBytes);
+}
+
 TEST(Roster, IsShortForWhatLaunchersMake) {
   auto sizeOf = [](int ranks, const std::function<int32_t(int)>& process) {
     Roster roster;
@@ -217,6 +319,9 @@ TEST(Missing, TextNamesRanksAndJoinsRanges) {
   EXPECT_EQ(missingText(decodeMissing(encodeMissing(missing)).value()),
             "ranks 2 to 3 have not come; rank 5 has not come; rank 6 (process 1 on a) has not got "
             "there; rank 7 (b) has left; rank 8 (c) has died");
+  // Host and node have names as long as they may.
+  const std::vector<MissingRank> wordy = {{1, MemberState::kLeft, std::string(600, 'd')}};
+  EXPECT_EQ(decodeMissing(encodeMissing(wordy)).value()[0].description, std::string(kMaxNameBytes, 'd'));
   std::vector<MissingRank> many;
   for (int rank = 0; rank < 20; ++rank) many.push_back({rank, MemberState::kDied, "x"});
   EXPECT_THAT(missingText(many), HasSubstr("rank 7 (x) has died; and 12 more"));
