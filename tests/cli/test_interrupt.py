@@ -131,9 +131,7 @@ class Interrupted(unittest.TestCase):
             await_handler(process)
             time.sleep(0.3)
             os.kill(process.pid, number)
-            begin = time.monotonic()
             out, err = process.communicate(timeout=60)
-            self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
             self.assertIn("interrupted: ending the compilation", err)
             self.assertIn(f"note: interrupted by {number.name} while the model was compiled; {what}", err)
@@ -154,9 +152,7 @@ class Interrupted(unittest.TestCase):
             await_handler(process)
             time.sleep(0.3)
             os.kill(process.pid, number)
-            begin = time.monotonic()
             out, err = process.communicate(timeout=60)
-            self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
             self.assertIn("interrupted: ending the compilation", err)
             self.assertIn(f"note: interrupted by {number.name}; nothing was written", err)
