@@ -220,8 +220,8 @@ void RailLink::onClosed(uint64_t number, const Status& why) {
     die(why);
   } else if (!path->up && why.code() == StatusCode::kAborted) {
     die(unavailable(strCat("the other end has given the link up: ", why.message())));
-  } else if (path->up && why.code() == StatusCode::kInvalidArgument) {
-    die(why);
+  } else if (path->up && (path == in_ || path == out_) && why.code() == StatusCode::kInvalidArgument) {
+    die(why);  // What was refused would be so over another one.
   } else {
     lose(path, why, /*isGone=*/true);
   }

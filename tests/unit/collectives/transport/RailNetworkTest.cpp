@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -130,6 +131,105 @@ TEST(RailNetwork, ASilentRailIsLeftWhenAnotherOneIsUp) {
   sendAll(*link.taken, *link.takenEvents, "two");
   ASSERT_TRUE(link.dialledEvents->waitForFrames(1));
   EXPECT_FALSE(link.dialledEvents->closed() || link.takenEvents->closed());
+}
+
+/// A network over which the test can end a link, as if the peer had done there what it may not.
+class Doubtful : public Network {
+ public:
+  explicit Doubtful(std::shared_ptr<Network> network) : network_(std::move(network)) {}
+  std::string_view name() const override { return network_->name(); }
+  const Address& local() const override { return network_->local(); }
+  StatusOr<std::unique_ptr<Door>> open(Dialled dialled, const Secret& secret) override {
+    return network_->open(std::move(dialled), secret);
+  }
+  std::shared_ptr<Link> dial(const std::string& address, const std::string& hello, std::shared_ptr<LinkEvents> events,
+                             const base::Deadline& deadline, const Secret& secret) override {
+    auto told = std::make_shared<Told>(std::move(events));
+    {
+      std::lock_guard lock(mutex_);
+      last_ = told;
+      ++dials_;
+    }
+    return network_->dial(address, hello, std::move(told), deadline, secret);
+  }
+  int dials() {
+    std::lock_guard lock(mutex_);
+    return dials_;
+  }
+  /// The last one that was dialled.
+  bool isUp() {
+    std::lock_guard lock(mutex_);
+    return last_ && last_->up;
+  }
+  void end(const Status& why) {
+    std::shared_ptr<Told> told;
+    {
+      std::lock_guard lock(mutex_);
+      told = last_;
+    }
+    if (!told->over.exchange(true)) told->to->onClosed(why);
+  }
+
+ private:
+  struct Told : public LinkEvents {
+    explicit Told(std::shared_ptr<LinkEvents> events) : to(std::move(events)) {}
+    void onFrame(std::span<const std::byte> frame) override {
+      if (!over) to->onFrame(frame);
+    }
+    void onWritten(uint64_t id) override {
+      if (!over) to->onWritten(id);
+    }
+    void onRoom() override {
+      if (!over) to->onRoom();
+      up = true;
+    }
+    void onClosed(const Status& why) override {
+      if (!over.exchange(true)) to->onClosed(why);
+    }
+    const std::shared_ptr<LinkEvents> to;
+    std::atomic<bool> up{false}, over{false};
+  };
+  const std::shared_ptr<Network> network_;
+  std::mutex mutex_;
+  std::shared_ptr<Told> last_;
+  int dials_ = 0;
+};
+
+TEST(RailNetwork, ARailThatNothingGoesOverIsLostWhenItIsRefusedAndNotTheLink) {
+  auto wires = MemoryWires::create();
+  // Either end may dial it.
+  const auto one = std::make_shared<Doubtful>(wires->join()), other = std::make_shared<Doubtful>(wires->join());
+  const std::vector<std::shared_ptr<Network>> near{wires->join(), one}, far{wires->join(), other};
+  auto a = *railNetwork(near), b = *railNetwork(far);
+  Doorway door(b);
+  auto dialledEvents = std::make_shared<Recorder>(), takenEvents = std::make_shared<Recorder>();
+  auto dialled = a->dial(door.address(), "hello", dialledEvents, soon());
+  auto taken = door.next();
+  ASSERT_NE(taken, nullptr);
+  taken->start(takenEvents);
+  // One rail is left and taken again; what was made over the other one stays.
+  wires->cut(*near[0], *far[0]);
+  ASSERT_TRUE(await([&] { return one->isUp() || other->isUp(); }));
+  sendAll(*dialled, *dialledEvents, "one");
+  sendAll(*taken, *takenEvents, "two");
+  ASSERT_TRUE(takenEvents->waitForFrames(1) && dialledEvents->waitForFrames(1));
+  wires->heal(*near[0], *far[0]);
+  for (const auto& link : {dialled, taken})
+    ASSERT_TRUE(await([&] { return link->describe().find("rail 0") != std::string::npos; }));
+  sendAll(*dialled, *dialledEvents, "three");
+  sendAll(*taken, *takenEvents, "four");
+  ASSERT_TRUE(takenEvents->waitForFrames(2) && dialledEvents->waitForFrames(2));
+  const int before = one->dials() + other->dials();
+  for (const auto& rail : {one, other})
+    if (rail->isUp()) rail->end(invalidArgument("the peer wrote where it may not"));
+  // It is tried again, and the link goes on meanwhile.
+  ASSERT_TRUE(await([&] { return one->dials() + other->dials() > before || dialledEvents->closed(); }));
+  sendAll(*dialled, *dialledEvents, "five");
+  sendAll(*taken, *takenEvents, "six");
+  EXPECT_TRUE(takenEvents->waitForFrames(3) && dialledEvents->waitForFrames(3));
+  EXPECT_FALSE(dialledEvents->closed() || takenEvents->closed());
+  dialled->close();
+  taken->close();
 }
 
 TEST(RailNetwork, ALinkEndsOnceWhenNoRailReachesThePeer) {
