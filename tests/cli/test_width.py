@@ -97,10 +97,10 @@ class Widths(unittest.TestCase):
                 self.fits("hpu-trace", verb, trace, columns=columns, same=verb != "timeline")
         self.fits("hpu-trace", "top", trace, "--group-by", "node", "-n", "30", same=True)
         # Names that begin and end alike are told apart, before what says the same again.
-        for command in (("top", trace), ("critical-path", trace), ("timeline", trace)):
+        for command in (("top", trace), ("critical-path", trace), ("timeline", trace), ("roofline", trace)):
             text = "\n".join(self.fits("hpu-trace", *command))
             self.assertIn("(no room for", text)
-            for name in ("ures.0.2/Relu", "ures.1.2/Relu", "ures.3.2/Relu"):
+            for name in ("es.0.2/Relu", "es.1.2/Relu", "es.3.2/Relu"):
                 self.assertIn(name, text, command)
         self.assertNotRegex("\n".join(self.fits("hpu-trace", "diff", trace, "b.hputrace")), r"[+-]0\.0 %")
         self.fits("hpu-trace", "timeline", trace, "--slices", "20", "--draw", "t.svg")

@@ -13,7 +13,7 @@
 namespace hpu::tools {
 
 /// Columns that tell operations apart, whose names begin and end alike: what else a row says gives way for them.
-inline constexpr size_t kLeastName = 28;
+inline constexpr size_t kLeastName = 24;
 
 inline double microseconds(Picoseconds time) {
   return static_cast<double>(time) / 1e6;
