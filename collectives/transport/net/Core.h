@@ -83,6 +83,8 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   class Refusal;
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
+  /// What a rank that gives up or leaves gives data that is on its way.
+  static constexpr int64_t kLingerMs = 2000;
   /// A link to a neighbour in the tree.
   struct Branch {
     int peer = 0;
@@ -131,6 +133,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   void checkSilence(Clock::time_point now);
   bool isHead() const;
   bool finish(bool force);
+  static EndItem endItem(int rank, RankEnd end, const Status& why);
   std::string nameOf(int peer) const;
   std::string ofCommunicator() const;
 

@@ -171,6 +171,7 @@ class Lanes {
   void onClosed(uint64_t attempt, const Status& why);
 
   Status take(Lock& lock, const Item& item, bool& news);
+  static Status nonsense(const char* what, uint64_t index);
   Status takeMessage(Lock& lock, const MessageItem& item);
   Status takeAnnounce(Lock& lock, const AnnounceItem& item, bool& news);
   Status takeData(const DataItem& item, bool& news);
