@@ -12,10 +12,10 @@ namespace {
 
 using base::strCat;
 using interp::Tensor;
-using ir::DimExpr;
 using ir::SymDim;
 using ir::SymShape;
 using mlir::ShapedType;
+using shape::DimExpr;
 
 /// Window attributes of two dimensions; pads are top, left, bottom, right.
 struct Window {

@@ -11,9 +11,9 @@ namespace hpu::importer {
 namespace {
 
 using base::strCat;
-using ir::DimExpr;
 using ir::SymDim;
 using ir::SymShape;
+using shape::DimExpr;
 
 /// The MME multiplies floats only.
 bool checkFloats(NodeContext& node, Value lhs, Value rhs) {

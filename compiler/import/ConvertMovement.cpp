@@ -8,10 +8,10 @@ namespace hpu::importer {
 namespace {
 
 using base::strCat;
-using ir::DimExpr;
 using ir::SymDim;
 using ir::SymShape;
 using mlir::ShapedType;
+using shape::DimExpr;
 
 void convertTranspose(NodeContext& node) {
   Value x = node.input(0);

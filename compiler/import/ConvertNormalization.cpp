@@ -9,10 +9,10 @@ namespace {
 
 using base::strCat;
 using interp::Tensor;
-using ir::DimExpr;
 using ir::SymDim;
 using ir::SymShape;
 using mlir::ShapedType;
+using shape::DimExpr;
 
 Ints range(int64_t begin, int64_t end) {
   Ints values;

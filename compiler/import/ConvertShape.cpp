@@ -12,10 +12,10 @@ namespace {
 
 using base::strCat;
 using interp::Tensor;
-using ir::DimExpr;
 using ir::SymDim;
 using ir::SymShape;
 using mlir::ShapedType;
+using shape::DimExpr;
 
 constexpr int64_t kMaxGenerated = 1 << 20;  // Elements of a constant that the importer writes out.
 
@@ -225,8 +225,11 @@ std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, 
     out[inferred] = {ShapedType::kDynamic};
     return out;
   }
-  std::optional<DimExpr> size = *known == DimExpr(0) ? std::nullopt : all->dividedBy(*known);
-  if (!size && all->isConstant() && known->isConstant())
+  const bool areNumbers = all->isConstant() && known->isConstant();
+  std::optional<DimExpr> size = *known == DimExpr(0) ? std::nullopt
+                                : areNumbers         ? all->dividedBy(*known)
+                                                     : all->floorDiv(*known);
+  if (!size && areNumbers)
     return node.invalid(strCat("cannot reshape ", ir::typeToString(type), ": ", all->text(),
                                " elements do not divide by ", known->text())),
            std::nullopt;

@@ -11,7 +11,7 @@ namespace hpu::importer {
 
 using namespace mlir;
 using base::strCat;
-using ir::DimExpr;
+using shape::DimExpr;
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "compiler/interp/Tensor.h"
-#include "compiler/support/DimExpr.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
+#include "shape/DimExpr.h"
 
 namespace hpu::importer {
 
@@ -20,7 +20,7 @@ namespace hpu::importer {
 struct ShapeElements {
   ElementType element = ElementType::kI64;
   bool isScalar = false;
-  std::vector<std::optional<ir::DimExpr>> values;
+  std::vector<std::optional<shape::DimExpr>> values;
 };
 
 struct ImportedValue {

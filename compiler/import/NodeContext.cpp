@@ -12,8 +12,8 @@ namespace hpu::importer {
 
 using namespace mlir;
 using base::strCat;
-using ir::DimExpr;
 using ir::SymDim;
+using shape::DimExpr;
 
 Attribute AttributeValue::build(Builder& builder) const {
   switch (kind_) {
@@ -213,21 +213,12 @@ std::optional<Ints> NodeContext::attributeOrInput(StringRef attribute, size_t in
 
 std::vector<std::optional<DimExpr>> NodeContext::dims(RankedTensorType type) {
   std::vector<std::optional<DimExpr>> result;
-  for (const SymDim& dim : ir::symShape(type)) {
-    if (!dim.isFree())
-      result.emplace_back(DimExpr(dim.size));
-    else if (dim.symbol && !dim.symbol.empty())
-      result.emplace_back(DimExpr::parse(dim.symbol.getValue()));
-    else
-      result.emplace_back(std::nullopt);
-  }
+  for (const SymDim& dim : ir::symShape(type)) result.push_back(ir::exprOf(dim));
   return result;
 }
 
 SymDim NodeContext::symDim(const std::optional<DimExpr>& size) {
-  if (!size) return {ShapedType::kDynamic};
-  if (std::optional<int64_t> constant = size->constant()) return {*constant};
-  return {ShapedType::kDynamic, builder_.getStringAttr(size->text())};
+  return ir::dimOf(builder_.getContext(), size);
 }
 
 std::optional<DimExpr> NodeContext::product(ArrayRef<std::optional<DimExpr>> sizes) {

@@ -102,11 +102,11 @@ class NodeContext {
   mlir::Type elementOf(Value value) { return typeOf(value).getElementType(); }
   bool isFloat(Value value) { return mlir::isa<mlir::FloatType>(elementOf(value)); }
   /// Sizes as expressions; an anonymous free one is nullopt.
-  static std::vector<std::optional<ir::DimExpr>> dims(RankedTensorType type);
+  static std::vector<std::optional<shape::DimExpr>> dims(RankedTensorType type);
   /// A dimension of an op from an expression; null means an anonymous free one.
-  ir::SymDim symDim(const std::optional<ir::DimExpr>& size);
+  ir::SymDim symDim(const std::optional<shape::DimExpr>& size);
   /// The product of all sizes; nullopt when one is anonymous.
-  static std::optional<ir::DimExpr> product(llvm::ArrayRef<std::optional<ir::DimExpr>> sizes);
+  static std::optional<shape::DimExpr> product(llvm::ArrayRef<std::optional<shape::DimExpr>> sizes);
   /// `axis` made non-negative; a failure is recorded when it is outside of [-rank, rank).
   std::optional<int64_t> axis(int64_t axis, int64_t rank);
   std::optional<Ints> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);

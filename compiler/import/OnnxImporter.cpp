@@ -18,7 +18,7 @@ namespace hpu::importer {
 using namespace mlir;
 using base::strCat;
 using interp::Tensor;
-using ir::DimExpr;
+using shape::DimExpr;
 
 namespace {
 

@@ -61,7 +61,7 @@ class OnnxImporter {
   OnnxModel model_;
   const ImportOptions& options_;
   int64_t opset_ = 0;
-  ir::SymbolBindings bindings_;                       ///< Sizes of free dimensions from the options.
+  shape::SymbolBindings bindings_;                    ///< Sizes of free dimensions from the options.
   std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.
   std::set<std::string> lost_;                        ///< Names without a value because of a fault of the graph.
   std::set<std::string> usedNames_;                   ///< Names that a node or the graph's outputs read.

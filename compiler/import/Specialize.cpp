@@ -13,20 +13,20 @@
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
-#include "compiler/support/DimExpr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "shape/DimExpr.h"
 
 namespace hpu::importer {
 
 using namespace mlir;
 using base::strCat;
-using ir::DimExpr;
-using ir::SymbolBindings;
 using ir::SymDim;
 using ir::SymShape;
+using shape::DimExpr;
+using shape::SymbolBindings;
 
 namespace {
 
@@ -36,8 +36,7 @@ SymDim resolve(const SymDim& dim, const SymbolBindings& bindings) {
   if (auto bound = bindings.find(dim.symbol.str()); bound != bindings.end()) return {bound->second};
   std::optional<DimExpr> size = DimExpr::parse(dim.symbol.getValue()).substitute(bindings);
   if (!size) return dim;
-  if (std::optional<int64_t> constant = size->constant()) return {*constant};
-  return {ShapedType::kDynamic, StringAttr::get(dim.symbol.getContext(), size->text())};
+  return ir::dimOf(dim.symbol.getContext(), size);
 }
 
 std::string list(const std::set<std::string>& names) {

@@ -6,40 +6,46 @@
 namespace hpu::importer {
 namespace {
 
-using ir::DimExpr;
+using shape::DimExpr;
 using Element = std::optional<DimExpr>;
 
 bool isInteger(ElementType element) {
   return element == ElementType::kI64 || element == ElementType::kI32;
 }
 
-/// lhs op rhs for one element; nullopt when the result is no polynomial.
+/// What sizes of at least 1 decide is decided.
+Element simplified(const Element& element) {
+  return element ? Element(element->simplified()) : std::nullopt;
+}
+
+/// lhs op rhs for one element. nullopt when one is not known, and where ONNX's rounding towards 0 may differ from ours,
+/// downwards.
 Element combine(llvm::StringRef op, const Element& lhs, const Element& rhs) {
   if (!lhs || !rhs) return std::nullopt;
   if (op == "Add") return lhs->plus(*rhs);
   if (op == "Sub") return lhs->minus(*rhs);
   if (op == "Mul") return lhs->times(*rhs);
-  if (op == "Div") return *rhs == DimExpr(0) ? std::nullopt : lhs->dividedBy(*rhs);
-  if (op == "Max" || op == "Min") {
-    // Decided when the difference has a sign whatever the free sizes are.
-    std::optional<DimExpr> difference = lhs->minus(*rhs), opposite = rhs->minus(*lhs);
-    bool lhsLarger = difference && difference->lowerBound().value_or(-1) >= 0;
-    bool rhsLarger = opposite && opposite->lowerBound().value_or(-1) >= 0;
-    if (!lhsLarger && !rhsLarger) return std::nullopt;
-    return lhsLarger == (op == "Max") ? lhs : rhs;
+  if (op == "Max") return simplified(DimExpr::max(*lhs, *rhs));
+  if (op == "Min") return simplified(DimExpr::min(*lhs, *rhs));
+  if (op == "Div" || op == "Mod") {
+    const bool isDiv = op == "Div";
+    if (*rhs == DimExpr(0)) return std::nullopt;
+    const std::optional<int64_t> a = lhs->constant(), b = rhs->constant();
+    if (a && b) return *b == -1 ? (isDiv ? DimExpr(0).minus(*lhs) : DimExpr(0)) : DimExpr(isDiv ? *a / *b : *a % *b);
+    if (Element exact = lhs->dividedBy(*rhs)) return isDiv ? exact : DimExpr(0);
+    if (lhs->lowerBound().value_or(-1) < 0 || rhs->lowerBound().value_or(0) < 1) return std::nullopt;
+    return simplified(isDiv ? lhs->floorDiv(*rhs) : lhs->mod(*rhs));
   }
   return std::nullopt;
 }
 
-/// 1 or 0 when lhs == rhs is decided for all sizes of at least 1.
-Element equal(const Element& lhs, const Element& rhs) {
-  if (!lhs || !rhs) return std::nullopt;
-  if (*lhs == *rhs) return DimExpr(1);
-  for (auto [a, b] : {std::pair(lhs, rhs), std::pair(rhs, lhs)}) {
-    std::optional<DimExpr> difference = a->minus(*b);
-    if (difference && difference->lowerBound().value_or(0) > 0) return DimExpr(0);
-  }
-  return std::nullopt;
+/// 1 where the comparison holds, else 0.
+Element compared(DimExpr::Compare compare, const Element& lhs, const Element& rhs) {
+  return lhs && rhs ? simplified(DimExpr::select(compare, *lhs, *rhs, 1, 0)) : std::nullopt;
+}
+
+bool isComparison(llvm::StringRef op) {
+  return op == "Equal" || op == "Less" || op == "Greater";
 }
 
 bool binary(NodeContext& node, llvm::StringRef op) {
@@ -48,10 +54,13 @@ bool binary(NodeContext& node, llvm::StringRef op) {
   size_t a = lhs->values.size(), b = rhs->values.size(), count = std::max(a, b);
   if (a != b && a != 1 && b != 1) return false;
   if (a == 0 || b == 0) return false;
-  ShapeElements result{op == "Equal" ? ElementType::kBool : lhs->element, lhs->isScalar && rhs->isScalar, {}};
+  ShapeElements result{isComparison(op) ? ElementType::kBool : lhs->element, lhs->isScalar && rhs->isScalar, {}};
   for (size_t i = 0; i < count; ++i) {
     const Element &x = lhs->values[a == 1 ? 0 : i], &y = rhs->values[b == 1 ? 0 : i];
-    result.values.push_back(op == "Equal" ? equal(x, y) : combine(op, x, y));
+    result.values.push_back(op == "Equal"     ? compared(DimExpr::Compare::kEqual, x, y)
+                            : op == "Less"    ? compared(DimExpr::Compare::kLess, x, y)
+                            : op == "Greater" ? compared(DimExpr::Compare::kLess, y, x)
+                                              : combine(op, x, y));
   }
   node.setOutput(0, std::move(result));
   return true;
@@ -68,12 +77,15 @@ bool where(NodeContext& node) {
     if (list->values.size() != count && list->values.size() != 1) return false;
   ShapeElements result{a->element, condition->isScalar && a->isScalar && b->isScalar, {}};
   for (size_t i = 0; i < count; ++i) {
-    Element choice = at(*condition, i);
-    std::optional<int64_t> known = choice ? choice->constant() : std::nullopt;
-    if (known)
-      result.values.push_back(*known ? at(*a, i) : at(*b, i));
+    const Element choice = at(*condition, i), then = at(*a, i), otherwise = at(*b, i);
+    if (const std::optional<int64_t> known = choice ? choice->constant() : std::nullopt)
+      result.values.push_back(*known ? then : otherwise);
+    else if (then && otherwise && *then == *otherwise)
+      result.values.push_back(then);
+    else if (choice && then && otherwise)
+      result.values.push_back(simplified(DimExpr::select(DimExpr::Compare::kEqual, *choice, 0, *otherwise, *then)));
     else
-      result.values.push_back(at(*a, i) && at(*a, i) == at(*b, i) ? at(*a, i) : Element());
+      result.values.push_back(std::nullopt);
   }
   node.setOutput(0, std::move(result));
   return true;
@@ -186,7 +198,9 @@ bool reduceProduct(NodeContext& node) {
 
 bool convertSymbolically(NodeContext& node) {
   llvm::StringRef op = node.def().op;
-  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div" || op == "Equal" || op == "Max" || op == "Min")
+  if (op == "Mod" && node.integer("fmod", 0) != 0) return false;
+  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div" || op == "Mod" || op == "Max" || op == "Min" ||
+      isComparison(op))
     return node.numInputs() == 2 && binary(node, op);
   if (op == "Where") return where(node);
   if (op == "Gather") return gather(node);

@@ -55,7 +55,7 @@ bool fits(const TensorType& type, RankedTensorType declared) {
 /// Values of a straight-line block, dropped after their last use in it.
 class BlockEvaluator {
  public:
-  BlockEvaluator(Block& block, const ir::SymbolBindings& bindings, const Observer& observer)
+  BlockEvaluator(Block& block, const shape::SymbolBindings& bindings, const Observer& observer)
       : block_(block), bindings_(bindings), observer_(observer) {
     for (Operation& op : block)
       for (Value operand : op.getOperands()) lastUse_[operand] = &op;
@@ -85,18 +85,18 @@ class BlockEvaluator {
   }
 
   Block& block_;
-  const ir::SymbolBindings& bindings_;
+  const shape::SymbolBindings& bindings_;
   const Observer& observer_;
   DenseMap<Value, Operation*> lastUse_;
   DenseMap<Value, Tensor> values_;
 };
 
-FailureOr<SmallVector<Tensor>> evaluateUnit(Operation* op, ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings,
-                                            const Observer& observer) {
+FailureOr<SmallVector<Tensor>> evaluateUnit(Operation* op, ArrayRef<Tensor> inputs,
+                                            const shape::SymbolBindings& bindings, const Observer& observer) {
   return BlockEvaluator(op->getRegion(0).front(), bindings, observer).run(inputs);
 }
 
-StatusOr<Tensor> evaluateTensorOp(Operation* op, ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings) {
+StatusOr<Tensor> evaluateTensorOp(Operation* op, ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings) {
   if (Evaluated result = evaluateElementwise(op, inputs)) return std::move(*result);
   if (Evaluated result = evaluateMovement(op, inputs, bindings)) return std::move(*result);
   if (Evaluated result = evaluateMme(op, inputs)) return std::move(*result);
@@ -106,10 +106,10 @@ StatusOr<Tensor> evaluateTensorOp(Operation* op, ArrayRef<Tensor> inputs, const 
 }
 
 /// Binds the names of free dims of `declared` to the sizes of `type`.
-Status bind(RankedTensorType declared, const TensorType& type, ir::SymbolBindings& bindings) {
+Status bind(RankedTensorType declared, const TensorType& type, shape::SymbolBindings& bindings) {
   for (auto [dim, size] : llvm::zip(ir::symShape(declared), type.shape)) {
     if (!dim.isFree() || !dim.symbol) continue;
-    std::optional<std::string> name = ir::DimExpr::parse(dim.symbol.getValue()).asSymbol();
+    std::optional<std::string> name = shape::DimExpr::parse(dim.symbol.getValue()).asSymbol();
     if (!name) continue;
     auto [slot, isNew] = bindings.try_emplace(*name, size);
     if (!isNew && slot->second != size)
@@ -121,7 +121,7 @@ Status bind(RankedTensorType declared, const TensorType& type, ir::SymbolBinding
 
 }  // namespace
 
-FailureOr<SmallVector<Tensor>> evaluateOp(Operation* op, ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings,
+FailureOr<SmallVector<Tensor>> evaluateOp(Operation* op, ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings,
                                           const Observer& observer) {
   SmallVector<Tensor> results;
   if (isa<ir::BundleOp, ir::ClusterOp>(op)) {
@@ -155,7 +155,7 @@ StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std:
   if (inputs.size() != block.getNumArguments())
     return invalidArgument(
         base::strCat("the function takes ", block.getNumArguments(), " inputs, got ", inputs.size()));
-  ir::SymbolBindings bindings;
+  shape::SymbolBindings bindings;
   for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
     auto declared = dyn_cast<RankedTensorType>(argument.getType());
     if (!declared || !fits(inputs[i].type(), declared))
@@ -192,7 +192,7 @@ int64_t foldingWork(Operation* op) {
 }
 
 LogicalResult evaluateRange(Block::iterator begin, Block::iterator end, DenseMap<Value, Tensor>& values,
-                            const ir::SymbolBindings& bindings) {
+                            const shape::SymbolBindings& bindings) {
   for (Operation& op : llvm::make_range(begin, end)) {
     SmallVector<Tensor> operands;
     for (Value operand : op.getOperands()) {

@@ -9,9 +9,9 @@
 #include <functional>
 
 #include "compiler/interp/Tensor.h"
-#include "compiler/support/DimExpr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
+#include "shape/DimExpr.h"
 
 namespace hpu::interp {
 
@@ -21,7 +21,7 @@ using Observer = std::function<void(mlir::Operation* op, unsigned result, const 
 /// The results of one op of the dialect. `bindings` gives the sizes of named free dimensions. A failure
 /// is reported as a diagnostic of the op.
 mlir::FailureOr<llvm::SmallVector<Tensor>> evaluateOp(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs,
-                                                      const ir::SymbolBindings& bindings = {},
+                                                      const shape::SymbolBindings& bindings = {},
                                                       const Observer& observer = {});
 
 /// Runs a function with one block. Free dimensions of its arguments take the sizes of the inputs. Values
@@ -37,6 +37,7 @@ int64_t foldingWork(mlir::Operation* op);
 /// Evaluates the ops of a straight-line range whose operands are all in `values` or made by the range;
 /// adds every result to `values`. What folding uses.
 mlir::LogicalResult evaluateRange(mlir::Block::iterator begin, mlir::Block::iterator end,
-                                  llvm::DenseMap<mlir::Value, Tensor>& values, const ir::SymbolBindings& bindings = {});
+                                  llvm::DenseMap<mlir::Value, Tensor>& values,
+                                  const shape::SymbolBindings& bindings = {});
 
 }  // namespace hpu::interp

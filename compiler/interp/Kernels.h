@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "compiler/interp/Tensor.h"
-#include "compiler/support/DimExpr.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "mlir/IR/Operation.h"
+#include "shape/DimExpr.h"
 
 namespace hpu::interp {
 
@@ -24,7 +24,7 @@ Evaluated evaluateWindow(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
 /// matmul, conv2d, conv_transpose2d.
 Evaluated evaluateMme(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
 /// reshape, transpose, slice, expand, concat, pad, gather, relayout. `bindings` size the free dims.
-Evaluated evaluateMovement(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings);
+Evaluated evaluateMovement(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings);
 
 /// A tensor of zeros after checkSize.
 StatusOr<Tensor> makeTensor(ElementType element, const Shape& shape);

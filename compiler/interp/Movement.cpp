@@ -11,6 +11,8 @@ namespace {
 using namespace hpu::ir;
 using mlir::Operation;
 using mlir::ShapedType;
+using shape::DimExpr;
+using shape::SymbolBindings;
 using Inputs = llvm::ArrayRef<Tensor>;
 
 /// Copies the box `sizes`: element by element in units of `unit` bytes, strides in elements. Negative

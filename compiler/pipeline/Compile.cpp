@@ -25,12 +25,12 @@
 #include "compiler/pipeline/Supported.h"
 #include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
-#include "compiler/support/DimExpr.h"
 #include "compiler/support/KnownOptions.h"
 #include "hpu/compiler.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "recipe/Recipe.h"
+#include "shape/DimExpr.h"
 
 namespace hpu {
 namespace {
@@ -121,7 +121,7 @@ Status missingSizes(mlir::func::FuncOp main) {
       option += base::strCat(option.empty() ? "" : ", ", dim.isFree() ? "SIZE" : size);
       anonymous |= dim.isFree() && !named;
       if (!named) continue;
-      for (const std::string& part : ir::DimExpr::parse(dim.symbol.getValue()).symbols())
+      for (const std::string& part : shape::DimExpr::parse(dim.symbol.getValue()).symbols())
         if (!llvm::is_contained(symbols, part)) symbols.push_back(part);
     }
     if (anonymous) shapes.emplace_back(name, "{" + option + "}");

@@ -93,6 +93,26 @@ SmallVector<int64_t> denseStrides(RankedTensorType type) {
   return strides;
 }
 
+std::optional<shape::DimExpr> exprOf(const SymDim& dim) {
+  if (!dim.isFree()) return shape::DimExpr(dim.size);
+  if (!dim.symbol || dim.symbol.empty()) return std::nullopt;
+  return shape::DimExpr::parse(dim.symbol.getValue());
+}
+
+SymDim dimOf(MLIRContext* context, const std::optional<shape::DimExpr>& size) {
+  if (!size) return {ShapedType::kDynamic};
+  if (std::optional<int64_t> constant = size->constant(); constant && *constant >= 0) return {*constant};
+  return {ShapedType::kDynamic, StringAttr::get(context, size->text())};
+}
+
+/// Two free dimensions: one that is 1 takes the other's size.
+static SymDim broadcastFree(const SymDim& x, const SymDim& y) {
+  if (x == y) return x;
+  const std::optional<shape::DimExpr> a = exprOf(x), b = exprOf(y);
+  if (!a || !b) return {ShapedType::kDynamic};
+  return dimOf(x.symbol.getContext(), shape::DimExpr::select(shape::DimExpr::Compare::kEqual, *a, 1, *b, *a));
+}
+
 std::optional<SymShape> broadcastShapes(ArrayRef<SymDim> a, ArrayRef<SymDim> b) {
   size_t rank = std::max(a.size(), b.size());
   SymShape result(rank);
@@ -108,7 +128,7 @@ std::optional<SymShape> broadcastShapes(ArrayRef<SymDim> a, ArrayRef<SymDim> b) 
     } else {
       // A known size wins over a free one: the free one can then only be that size or 1.
       result[i] = x.isFree() ? y : x;
-      if (x.isFree() && y.isFree() && !(x == y)) result[i] = {ShapedType::kDynamic};
+      if (x.isFree() && y.isFree()) result[i] = broadcastFree(x, y);
     }
   }
   return result;

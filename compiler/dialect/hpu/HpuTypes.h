@@ -10,6 +10,7 @@
 #include "hpu/types.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "shape/DimExpr.h"
 
 namespace hpu::ir {
 
@@ -24,6 +25,11 @@ struct SymDim {
   }
 };
 using SymShape = llvm::SmallVector<SymDim>;
+
+/// The size as an expression; nullopt for an anonymous free dimension.
+std::optional<shape::DimExpr> exprOf(const SymDim& dim);
+/// A dimension of that size: known when the expression is a number, and anonymous when there is none.
+SymDim dimOf(mlir::MLIRContext* context, const std::optional<shape::DimExpr>& size);
 
 /// More dimensions than any op makes of a tensor that a recipe can hold (recipe::kMaxRank), views in between included.
 inline constexpr int64_t kMostDims = 64;
@@ -43,7 +49,8 @@ mlir::RankedTensorType withOrder(mlir::RankedTensorType type, llvm::ArrayRef<int
 /// Element strides of a dense tensor in its physical order; the shape must be static.
 llvm::SmallVector<int64_t> denseStrides(mlir::RankedTensorType type);
 
-/// NumPy broadcasting of two shapes; nullopt when they do not broadcast.
+/// NumPy broadcasting of two shapes; nullopt when they do not broadcast. Of two free dimensions with different names
+/// the result is a choice: the second where the first is 1.
 std::optional<SymShape> broadcastShapes(llvm::ArrayRef<SymDim> a, llvm::ArrayRef<SymDim> b);
 
 /// Between MLIR's element types and ours; kInvalid / null for what we do not have.

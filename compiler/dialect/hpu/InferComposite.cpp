@@ -63,11 +63,11 @@ LogicalResult pool(std::optional<Location> loc, Value x, ArrayRef<int64_t> kerne
     if (v < 0) return emitOptionalError(loc, "pads must not be negative, as ", v, " is");
   SymShape in = symShape(type), shape = {in[0], in[1]};
   for (int i = 0; i < 2; ++i) {
+    WindowDim window{in[2 + i].size, kernel[i], strides[i], dilations[i], pads[i], pads[2 + i], ceilMode};
     if (in[2 + i].isFree()) {
-      shape.push_back({ShapedType::kDynamic});
+      shape.push_back(windowsOf(in[2 + i], window));
       continue;
     }
-    WindowDim window{in[2 + i].size, kernel[i], strides[i], dilations[i], pads[i], pads[2 + i], ceilMode};
     std::optional<int64_t> extent = window.count();
     if (!extent)
       return emitOptionalError(loc, "no tensor holds the windows of ", kernel[i], " elements along dimension ", 2 + i);

@@ -16,11 +16,12 @@ Type productElement(Type operand) {
                                                                          : operand;
 }
 
-/// Output extent of a window op; free stays free.
+/// Output extent of a window op.
 FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride, int64_t dilation,
                                int64_t padBegin, int64_t padEnd) {
-  if (in.isFree()) return SymDim{ShapedType::kDynamic};
-  std::optional<int64_t> count = WindowDim{in.size, kernel, stride, dilation, padBegin, padEnd}.count();
+  const WindowDim window{in.size, kernel, stride, dilation, padBegin, padEnd};
+  if (in.isFree()) return windowsOf(in, window);
+  std::optional<int64_t> count = window.count();
   if (count && *count > 0) return SymDim{*count};
   (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation, ") is larger than the padded input (",
                           in.size, " with pads ", padBegin, " and ", padEnd, ")");
@@ -136,13 +137,17 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
   int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
   SymShape shape = {in[0], SymDim{outputs}};
   for (int i = 0; i < 2; ++i) {
+    using Wide = __int128;  // Attributes of a damaged model may be any integers.
+    const Wide added = Wide{adaptor.getOutputPadding()[i]} + Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 -
+                       pads[i] - pads[2 + i] - strides[i];
     if (in[2 + i].isFree()) {
-      shape.push_back({ShapedType::kDynamic});
+      std::optional<shape::DimExpr> size = exprOf(in[2 + i]);
+      if (size) size = size->times(strides[i]);
+      if (size && added >= INT64_MIN && added <= INT64_MAX) size = size->plus(static_cast<int64_t>(added));
+      shape.push_back(dimOf(x.getContext(), size));
       continue;
     }
-    using Wide = __int128;  // Attributes of a damaged model may be any integers.
-    Wide extent = Wide{strides[i]} * (in[2 + i].size - 1) + adaptor.getOutputPadding()[i] +
-                  Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 - pads[i] - pads[2 + i];
+    const Wide extent = Wide{strides[i]} * in[2 + i].size + added;
     if (extent < 1) return emitOptionalError(loc, "conv_transpose2d has an empty output");
     if (extent > INT64_MAX) return emitOptionalError(loc, "no tensor holds the output along dimension ", 2 + i);
     shape.push_back({static_cast<int64_t>(extent)});

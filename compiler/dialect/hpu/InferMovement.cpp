@@ -125,8 +125,11 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
       return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type));
     for (int64_t d = 0; d < first.getRank(); ++d) {
       if (d == axis) {
-        bool isFree = shape[d].isFree() || other[d].isFree();
-        shape[d] = {isFree ? ShapedType::kDynamic : shape[d].size + other[d].size};
+        const std::optional<shape::DimExpr> a = exprOf(shape[d]), b = exprOf(other[d]);
+        if (!shape[d].isFree() && !other[d].isFree())
+          shape[d] = {shape[d].size + other[d].size};
+        else
+          shape[d] = dimOf(first.getContext(), a && b ? a->plus(*b) : std::nullopt);
       } else if (!shape[d].isFree() && !other[d].isFree() && shape[d].size != other[d].size) {
         return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type), " along axis ",
                                  axis);
@@ -154,7 +157,11 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc,
     const __int128 extra = __int128{low} + high, extent = extra + (dim.isFree() ? 0 : dim.size);
     if (extra == 0) continue;
     if (extent > INT64_MAX) return emitOptionalError(loc, "no tensor holds dimension ", i, " with its padding");
-    dim = {dim.isFree() ? ShapedType::kDynamic : static_cast<int64_t>(extent)};
+    const std::optional<shape::DimExpr> size = exprOf(dim);
+    if (dim.isFree())
+      dim = dimOf(x.getContext(), size ? size->plus(static_cast<int64_t>(extra)) : std::nullopt);
+    else
+      dim = {static_cast<int64_t>(extent)};
   }
   result.push_back(tensorType(shape, x.getElementType()));
   return success();

@@ -34,6 +34,19 @@ std::optional<int64_t> WindowDim::count() const {
   return narrow(std::max<Wide>(windows, 0));
 }
 
+std::optional<shape::DimExpr> WindowDim::count(const shape::DimExpr& input) const {
+  using shape::DimExpr;
+  const std::optional<int64_t> own = extent(), added = narrow(Wide{padBegin} + padEnd - own.value_or(0));
+  if (!own || !added || stride < 1) return std::nullopt;
+  const std::optional<DimExpr> span = input.plus(*added);
+  const std::optional<DimExpr> steps = !span ? std::nullopt : ceilMode ? span->ceilDiv(stride) : span->floorDiv(stride);
+  const std::optional<DimExpr> windows = steps ? steps->plus(1) : std::nullopt;
+  if (!windows || !ceilMode) return windows;
+  const std::optional<DimExpr> lastBegin = steps->times(stride), end = input.plus(padBegin);
+  if (!lastBegin || !end) return std::nullopt;
+  return DimExpr::select(DimExpr::Compare::kLess, *lastBegin, *end, *windows, *steps);
+}
+
 std::pair<int64_t, int64_t> WindowDim::taps(int64_t position, int64_t low, int64_t high) const {
   const Wide start = Wide{position} * stride - padBegin;
   auto tapAt = [&](int64_t bound) {
@@ -41,6 +54,11 @@ std::pair<int64_t, int64_t> WindowDim::taps(int64_t position, int64_t low, int64
   };
   const int64_t first = tapAt(low), last = tapAt(high);
   return {std::min(first, last), last};
+}
+
+SymDim windowsOf(const SymDim& in, const WindowDim& window) {
+  const std::optional<shape::DimExpr> size = exprOf(in);
+  return size ? dimOf(in.symbol.getContext(), window.count(*size)) : SymDim{mlir::ShapedType::kDynamic};
 }
 
 }  // namespace hpu::ir

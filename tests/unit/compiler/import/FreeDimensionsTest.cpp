@@ -125,5 +125,106 @@ TEST_F(Importer, OutputsWhoseExtentIsASizeGetIt) {
   EXPECT_THAT(open.status().message(), HasSubstr("CompileOptions::dims = {{\"n\", SIZE}}"));
 }
 
+/// Two convolutions with stride 2, pooled, joined with their input's padding: no size is lost on the way.
+TEST_F(Importer, CarriesFreeDimensionsThroughWindowsPadsAndJoins) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"n", 1, "h", "w"});
+  builder.floats("k", {1, 1, 3, 3}, std::vector<float>(9, 1));
+  const std::vector<int64_t> two = {2, 2}, pads = {1, 1, 1, 1};
+  builder.node("Conv", "a", {"x", "k"}, {"a"}, {{"strides", two}, {"pads", pads}});
+  builder.node("Conv", "b", {"a", "k"}, {"b"}, {{"strides", two}, {"pads", pads}});
+  builder.node("MaxPool", "p", {"b"}, {"p"}, {{"kernel_shape", two}, {"strides", two}, {"ceil_mode", int64_t{1}}});
+  builder.ints("low_high", {8}, {0, 0, 1, 0, 0, 0, 2, 0});
+  builder.node("Pad", "pad", {"x", "low_high"}, {"padded"})
+      .node("Concat", "join", {"x", "padded"}, {"j"}, {{"axis", int64_t{2}}});
+  builder.output("b").output("p").output("j");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  auto types = main(*open).getResultTypes();
+  auto symbol = [&](int result, int d) {
+    return ir::symShape(mlir::cast<mlir::RankedTensorType>(types[result]))[d].symbol.str();
+  };
+  EXPECT_EQ(symbol(0, 2), "floor((h + 3) / 4)");
+  EXPECT_EQ(symbol(0, 3), "floor((w + 3) / 4)");
+  EXPECT_EQ(symbol(2, 2), "2*h + 3");
+  for (int64_t h : {1, 4, 5, 6, 7, 8, 9, 33}) {
+    const std::vector<Tensor> in = {Tensor::zeros({ElementType::kF32, {2, 1, h, h + 1}})};
+    auto sized = import(builder, {{}, {{"n", 2}, {"h", h}, {"w", h + 1}}, {}});
+    ASSERT_TRUE(sized.ok()) << sized.status().message();
+    auto module = import(builder);
+    ASSERT_TRUE(specializeModule(module->get(), {{}, {{"n", 2}, {"h", h}, {"w", h + 1}}, {}}).ok());
+    EXPECT_EQ(text(*module), text(*sized));
+    const shape::SymbolBindings sizes = {{"n", 2}, {"h", h}, {"w", h + 1}};
+    for (auto [free, fixed] : llvm::zip(types, main(*sized).getResultTypes()))
+      for (int64_t d = 0; d < 4; ++d) {
+        const auto size = ir::exprOf(ir::symShape(mlir::cast<mlir::RankedTensorType>(free))[d]);
+        ASSERT_TRUE(size);
+        EXPECT_EQ(size->evaluate(sizes), mlir::cast<mlir::RankedTensorType>(fixed).getDimSize(d)) << size->text();
+      }
+  }
+}
+
+/// Which of the two broadcasts is not known yet; what follows has the size all the same.
+TEST_F(Importer, BroadcastsTwoFreeDimensions) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"n", 4}).input("y", ElementType::kF32, {"m", 4}).ints("flat", {1}, {-1});
+  builder.node("Add", "sum", {"x", "y"}, {"s"}).node("Reshape", "merge", {"s", "flat"}, {"f"}).output("f");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(resultType(*open), "tensor<?xf32, #hpu.layout<symbols = [\"4*select(n == 1, m, n)\"]>>");
+  for (auto [n, m, size] : {std::array<int64_t, 3>{1, 5, 20}, {5, 1, 20}, {3, 3, 12}, {1, 1, 4}}) {
+    auto module = import(builder);
+    ASSERT_TRUE(specializeModule(module->get(), {{}, {{"n", n}, {"m", m}}, {}}).ok());
+    EXPECT_EQ(resultType(*module), "tensor<" + std::to_string(size) + "xf32>");
+  }
+  auto module = import(builder);
+  EXPECT_THAT(specializeModule(module->get(), {{}, {{"n", 2}, {"m", 3}}, {}}).message(), HasSubstr("sum"));
+}
+
+/// Whether it divides is seen when the sizes are given.
+TEST_F(Importer, RoundsWhatMayNotDivide) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"n", 6}).ints("target", {2}, {-1, 4});
+  builder.node("Reshape", "rows", {"x", "target"}, {"y"}).output("y");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(resultType(*open), "tensor<?x4xf32, #hpu.layout<symbols = [\"floor(n / 2) + n\", \"\"]>>");
+  ASSERT_TRUE(specializeModule(open->get(), {{}, {{"n", 2}}, {}}).ok());
+  EXPECT_EQ(resultType(*open), "tensor<3x4xf32>");
+  auto odd = import(builder);
+  const Status status = specializeModule(odd->get(), {{}, {{"n", 3}}, {}});
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("rows"));
+}
+
+/// Halves, rests, extremes and choices of sizes, as exporters write them for crops and masks.
+TEST_F(Importer, ComputesWithSizesThatAreNotKnown) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {std::string("n")})
+      .ints("two", {1}, {2})
+      .ints("ten", {1}, {10})
+      .ints("one", {1}, {1});
+  builder.node("Shape", "shape", {"x"}, {"s"});
+  builder.node("Div", "half", {"s", "two"}, {"half"}).node("Mod", "rest", {"s", "two"}, {"rest"});
+  builder.node("Max", "most", {"half", "ten"}, {"most"}).node("Less", "is_short", {"s", "ten"}, {"short"});
+  builder.node("Where", "choice", {"short", "ten", "half"}, {"choice"});
+  builder.node("Add", "rest1", {"rest", "one"}, {"rest1"});
+  builder.node("Concat", "target", {"most", "choice", "rest1"}, {"t"}, {{"axis", int64_t{0}}});
+  builder.floats("v", {1, 1, 1}, {1});
+  builder.node("Expand", "fill", {"v", "t"}, {"y"}).output("y");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(resultType(*open),
+            "tensor<?x?x?xf32, #hpu.layout<symbols = [\"max(10, floor(n / 2))\", "
+            "\"select(n < 10, 10, floor(n / 2))\", \"0 - 2*floor(n / 2) + n + 1\"]>>");
+  for (int64_t n : {1, 2, 9, 10, 11, 40, 41}) {
+    auto module = import(builder);
+    const Status status = specializeModule(module->get(), {{}, {{"n", n}}, {}});
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto sized = import(builder, {{}, {{"n", n}}, {}});
+    EXPECT_EQ(resultType(*module), resultType(*sized));
+  }
+}
+
 }  // namespace
 }  // namespace hpu::importer

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a DimExpr's polynomials are over: inside this folder only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shape/DimExpr.h"
+
+namespace hpu::shape {
+
+struct DimExpr::Atom {
+  enum class Kind {
+    kSymbol,
+    kQuotient,  ///< floor(args[0] / args[1]).
+    kMax,       ///< Of two or more.
+    kMin,
+    kSelectEqual,  ///< args[0] == args[1] ? args[2] : args[3]; so, too, with < below.
+    kSelectLess,
+  };
+
+  Kind kind;
+  std::string name;  ///< Of a symbol.
+  std::vector<DimExpr> args;
+  std::string text;  ///< A factor as DimExpr::parse reads it; what atoms are compared by.
+
+  std::optional<int64_t> evaluate(const SymbolBindings& bindings) const;
+  Interval interval(const SymbolBounds& bounds) const;
+  std::optional<bool> decided(const SymbolBounds& bounds) const;
+  std::optional<DimExpr> of(const std::vector<DimExpr>& with) const;
+};
+
+}  // namespace hpu::shape
