@@ -251,7 +251,7 @@ TEST(Values, ThatAFewBytesStandForAreCountedBeforeTheyAreMade) {
     for (int i = 0; i < kPlaces; ++i) big(out, i == 0);
   });
   for (const std::string& bytes : {copies, own}) {
-    const Status refused = decodePart(bytes, kPlaces, kMaxValueBytes * (kPlaces - 1)).status();
+    const Status refused = decodePart(bytes, kPlaces, kMaxValueBytes * 3).status();
     EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.toString();
     EXPECT_THAT(refused.message(), HasSubstr("bytes together"));
   }
