@@ -242,7 +242,8 @@ Status Client::put(const std::string& key, const std::string& value) {
   wire::Writer out;
   out.text(key);
   out.text(value);
-  return send(*connection_, MessageType::kPut, 0, out.take());
+  const Status sent = send(*connection_, MessageType::kPut, 0, out.take());
+  return sent.code() == StatusCode::kUnavailable ? lost(sent) : sent;
 }
 
 StatusOr<wire::Frame> Client::request(MessageType type, std::string_view payload, const base::Deadline& deadline,

@@ -204,8 +204,13 @@ Status Group::link(Phase& phase) {
     }
     wire::Writer out;
     UniqueId id = encodeId({.address = listener->address(), .nonce = 1});
-    HPU_RETURN_IF_ERROR(client_->put(base::strCat(prefix, place_),
-                                     std::string(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes)));
+    phase.awaited = children_.front();
+    const Status put = client_->put(base::strCat(prefix, place_),
+                                    std::string(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes));
+    if (!put.ok()) {
+      std::lock_guard lock(client_->mutex);
+      return during(phase, whileWaiting(phase, put));
+    }
   }
   if (place_ == leader_ && parentPlace_ >= 0) HPU_RETURN_IF_ERROR(connectToParent(phase, prefix));
   linked_ = true;

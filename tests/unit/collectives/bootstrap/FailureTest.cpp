@@ -447,8 +447,15 @@ TEST(BootstrapFailure, WithoutTheCoordinatorARankNamesThoseThatItWaitedFor) {
         ASSERT_TRUE(ranks[0] && ranks[1]);
         if (linked)
           onRanks<Status>(2, [&](int rank) { return ranks[static_cast<size_t>(rank)]->barrier("first", soon()); });
-        ::kill(child, dies ? SIGKILL : SIGSTOP);
-        const Status status = ranks[static_cast<size_t>(comes)]->barrier("cards", soon(dies ? 60000 : 500));
+        Bootstrap& one = *ranks[static_cast<size_t>(comes)];
+        if (!dies) ::kill(child, SIGSTOP);
+        const uint64_t before = one.traffic().messages;
+        Status status;
+        std::thread waiting([&] { status = one.barrier("cards", soon(dies ? 60000 : 500)); });
+        // It has said that it is there: from then on it waits for the other one.
+        while (one.traffic().messages == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (dies) ::kill(child, SIGKILL);
+        waiting.join();
         EXPECT_EQ(status.code(), dies ? StatusCode::kUnavailable : StatusCode::kDeadlineExceeded) << status.toString();
         EXPECT_THAT(status.message(), HasSubstr("'cards' of 2 ranks"));
         EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(comes) + " waited for rank " +
