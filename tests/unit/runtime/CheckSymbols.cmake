@@ -6,7 +6,7 @@ if(NOT _result EQUAL 0)
   message(FATAL_ERROR "${NM} failed on ${LIBRARY}")
 endif()
 string(REPLACE "\n" ";" _lines "${_symbols}")
-set(_public "^_Z(NK?|T[VIS]N)3hpu(12ExternalTurn|12ExternalWork|14RepeatableWork|6Buffer|6Device|5Event|6Stream|10Executable|6Recipe|13CapturedGraph|14CaptureSession|13GraphInstance|10EagerCache|8EagerKey|10MemoryPool|12SharedTensor|10fromDlpackE|8toDlpackE|5trace|4node|5ports|9telemetry)|^_ZN3hpu(8logLevel|10setLogHook|11setLogLevel|12reportHealth)")
+set(_public "^_Z(NK?|T[VIS]N)3hpu(12ExternalTurn|12ExternalWork|14RepeatableWork|6Buffer|6Device|5Event|6Stream|10Executable|6Recipe|13CapturedGraph|14CaptureSession|13GraphInstance|10EagerCache|8EagerKey|10MemoryPool|12SharedTensor|10fromDlpackE|8toDlpackE|5trace|4node|5ports|9telemetry)|^_ZN3hpu(8logLevel|10setLogHook|11setLogLevel|12reportHealth|20refuseWaitInCallback)")
 set(_count 0)
 foreach(_line IN LISTS _lines)
   if(_line STREQUAL "")
@@ -25,7 +25,7 @@ endif()
 foreach(_wanted 6Device4open 6Stream12copyToDevice 6Stream7enqueue _ZTIN3hpu12ExternalWorkE _ZTIN3hpu14RepeatableWorkE 6Stream17enqueueRepeatable 5Event12deviceTimeNs 10Executable6launch 6Recipe4load
                 14CaptureSession5begin 13GraphInstance6replay 10EagerCache10executable
                 10MemoryPool8allocate 6Buffer5slice 6Buffer8hostView 6Stream4free 10fromDlpackE 8toDlpackE
-                5trace5start 9telemetry4read 4node5query 4node6inject 5ports3add 10setLogHook 12reportHealth hpuRuntimeVersion)
+                5trace5start 9telemetry4read 4node5query 4node6inject 5ports3add 10setLogHook 12reportHealth 20refuseWaitInCallback hpuRuntimeVersion)
   if(NOT _symbols MATCHES "${_wanted}")
     message(FATAL_ERROR "${LIBRARY} does not export ${_wanted}")
   endif()
