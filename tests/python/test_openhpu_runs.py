@@ -3,11 +3,13 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -147,12 +149,52 @@ class Runs(Digits):
                 self.session.run(self.images)
                 raise KeyError("the body's")
         self.assertEqual(tool("hpu-trace", "summary", path)["launches"], 1)
-        with self.assertRaises(KeyError) as caught:
-            with openhpu.trace(os.path.join(self.work.name, "nowhere", "cut.hputrace")):
+        folder = os.path.join(self.work.name, "gone")
+        os.mkdir(folder)
+        with mock.patch("tempfile.tempdir", self.work.name), self.assertRaises(KeyError) as caught:
+            with openhpu.trace(os.path.join(folder, "cut.hputrace")):
+                os.rmdir(folder)
                 raise KeyError("the body's")
         if sys.version_info >= (3, 11):
             self.assertIn("was not written", caught.exception.__notes__[0])
         with openhpu.trace(path):  # It is not in the way of the next one.
+            pass
+
+    def test_a_trace_that_cannot_be_written_is_an_error_before_its_body(self):
+        nowhere = os.path.join(self.work.name, "nowhere", "mine.hputrace")
+        before = os.listdir(self.work.name)
+        for path, kind, words in ((nowhere, FileNotFoundError, "No such file or directory"),
+                                  ("", openhpu.InvalidArgumentError, "needs the name of a file"),
+                                  (self.work.name, openhpu.InvalidArgumentError, "it is a directory"),
+                                  ("/proc/x.hputrace", openhpu.NotFoundError, "'/proc/x.hputrace'"),
+                                  (os.path.join(self.file, "x"), openhpu.NotFoundError, "Not a directory"),
+                                  (os.path.join(self.work.name, "n" * 300), openhpu.InvalidArgumentError, "name too long")):
+            with self.subTest(path=path[:40]), self.assertRaisesRegex(openhpu.Error, words) as caught:
+                with openhpu.trace(path):
+                    self.fail("the body ran")
+            self.assertIsInstance(caught.exception, kind)
+        self.assertEqual(os.listdir(self.work.name), before)
+        with openhpu.trace(os.devnull):
+            pass
+
+    def test_a_recording_whose_file_has_become_impossible_is_kept_elsewhere(self):
+        folder = os.path.join(self.work.name, "removed")
+        for suffix in (".hputrace", ".json"):
+            os.mkdir(folder)
+            with mock.patch("tempfile.tempdir", self.work.name), self.assertRaises(openhpu.NotFoundError) as caught:
+                with openhpu.trace(os.path.join(folder, "a" + suffix)):
+                    self.session.run(self.images)
+                    os.rmdir(folder)
+            kept = re.search("; the recording is in '(.+)' instead", str(caught.exception)).group(1)
+            self.assertTrue(kept.endswith(suffix))
+            if suffix == ".hputrace":
+                self.assertEqual(tool("hpu-trace", "summary", kept)["launches"], 1)
+            self.assertGreater(os.path.getsize(kept), 0)
+        os.mkdir(folder)
+        with mock.patch("tempfile.tempdir", folder), self.assertRaisesRegex(openhpu.NotFoundError, "the recording is lost"):
+            with openhpu.trace(os.path.join(folder, "a.hputrace")):
+                os.rmdir(folder)
+        with openhpu.trace(os.path.join(self.work.name, "next.hputrace")):  # It is not in the way of the next one.
             pass
 
     def test_verify_agrees_with_hpu_verify(self):

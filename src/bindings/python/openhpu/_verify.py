@@ -4,11 +4,13 @@
 import contextlib
 import itertools
 import os
+import stat
+import tempfile
 
 import numpy as np
 
 from . import _core
-from ._errors import Error, InvalidArgumentError
+from ._errors import Error, InvalidArgumentError, MissingFileError, NotFoundError, PermissionDeniedError
 from ._recipe import Recipe, model_file, options
 from ._recipe import compile as compile_model
 from ._session import Session
@@ -89,8 +91,11 @@ def calibrate(model, samples, *, device=None, **compile_options):
 @contextlib.contextmanager
 def trace(path):
     """Records what host threads and devices do inside of `with`, to a file for hpu-trace (.json: Chrome's format,
-    .pftrace: Perfetto's). An exception in the body goes on, and the file has what was recorded until then."""
+    .pftrace: Perfetto's). An exception in the body goes on, and the file has what was recorded until then. A file that cannot
+    be written is an error before the body; one that cannot be written behind it any more is written to the folder for temporary
+    files, and the error says where."""
     path = os.fspath(path)
+    _check_writable(path)
     _core.trace_start()
     try:
         yield
@@ -104,9 +109,50 @@ def trace(path):
     _write_trace(path)
 
 
+_ERRORS_OF_FILES = ((FileNotFoundError, MissingFileError), (NotADirectoryError, NotFoundError),
+                    (PermissionError, PermissionDeniedError))
+
+
+def _check_writable(path):
+    """Tries as the trace will be written: a file beside it, which is removed again."""
+    if not path:
+        raise InvalidArgumentError("trace() needs the name of a file")
+    try:
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            mode = 0
+        if stat.S_ISDIR(mode):
+            raise InvalidArgumentError(f"trace(): cannot write '{os.fsdecode(path)}': it is a directory")
+        if mode and not stat.S_ISREG(mode):  # Opening a pipe would wait for its reader.
+            if not os.access(path, os.W_OK):
+                raise PermissionDeniedError(f"trace(): cannot write '{os.fsdecode(path)}': Permission denied")
+            return
+        with tempfile.NamedTemporaryFile(prefix=".hpu-", dir=os.path.dirname(os.path.realpath(os.fsdecode(path)))) as file:
+            file.write(b"x")
+    except OSError as error:
+        if isinstance(error, Error):
+            raise
+        kind = next((ours for theirs, ours in _ERRORS_OF_FILES if isinstance(error, theirs)), InvalidArgumentError)
+        raise kind(f"trace(): cannot write '{os.fsdecode(path)}': {error.strerror}") from None
+
+
 def _write_trace(path):
     try:
         _core.trace_stop(path)
-    except BaseException:
-        _core.trace_cancel()  # Where the file cannot be written, the next trace is not in the way of this one.
+    except BaseException as error:
+        # Recording goes on, so that another path can be tried.
+        kept = None
+        try:
+            handle, kept = tempfile.mkstemp(prefix="openhpu-", suffix=os.path.splitext(os.fsdecode(path))[1] or ".hputrace")
+            os.close(handle)
+            _core.trace_stop(kept)
+            fate = f"the recording is in '{kept}' instead"
+        except BaseException:  # pylint: disable=broad-except
+            _core.trace_cancel()  # The next trace is not in the way of this one.
+            with contextlib.suppress(OSError, TypeError):
+                os.unlink(kept)
+            fate = "the recording is lost"
+        if isinstance(error, Error):
+            error.message = f"{error.message}; {fate}"
         raise
