@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calibration for fp8: the program that finds CompileOptions::ranges of a model.
 // The one thing to know: run it on typical data; the largest value of each output over all of it is a range, by the
-// output's name.
+// output's name. A NaN among them is an error of the data: std::max would drop it, and the range would be 0.
 //
 //   HPU_ASSIGN(hpu::CompileResult watching, hpu::compileCalibration("model.onnx", options));
 //   ... run watching.recipe on each sample, and for each output:
+//   if (!std::isfinite(value)) return hpu::invalidArgument("no range of '" + name + "' in this sample");
 //   options.ranges[name] = std::max(options.ranges[name], value);
 //   HPU_ASSIGN(hpu::CompileResult result, hpu::compileFile("model.onnx", options));
 #pragma once

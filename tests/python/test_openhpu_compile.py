@@ -14,6 +14,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 
 from openhpu_cases import BUILD, DIGITS, Digits, long_model, MODEL, openhpu, ROOT, tool
 
@@ -144,6 +145,21 @@ class Compiling(Digits):
             openhpu.calibrate(MODEL, [])
         with self.assertRaisesRegex(openhpu.InvalidArgumentError, 'precision="fp8".*bf16 needs no ranges'):
             openhpu.calibrate(MODEL, [[self.images]], precision="bf16")
+
+    def test_calibration_refuses_samples_that_make_an_activation_nan_or_infinite(self):
+        for number, kind in ((np.nan, "NaN"), (np.inf, "infinite")):
+            bad = self.images.copy()
+            bad[7, 0, 3, 3] = number
+            with self.assertRaisesRegex(openhpu.InvalidArgumentError, f"samples.1. the activation '.+' is {kind}.*leave it out"):
+                openhpu.calibrate(MODEL, [[self.images], {"image": bad}])
+            folder = os.path.join(self.work.name, kind, "test_data_set_0")
+            os.makedirs(folder)
+            with open(os.path.join(folder, "input_0.pb"), "wb") as file:
+                file.write(onnx.numpy_helper.from_array(bad, "image").SerializeToString())
+            done = subprocess.run([os.path.join(BUILD, "bin", "hpu-compile"), MODEL, "-o", os.devnull, "--precision", "fp8",
+                                   "--calibrate", os.path.dirname(folder)], capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr, f"{folder}' the activation '.+' is {kind}.*leave them out")
 
     def test_ctrl_c_ends_the_wait_for_a_compilation(self):
         code = f"""if True:

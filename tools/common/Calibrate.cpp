@@ -2,6 +2,7 @@
 #include "tools/common/Calibrate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/Format.h"
@@ -28,8 +29,14 @@ Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string
                matchInputs(compiled.recipe.inputs(), set.inputs, "'" + set.folder + "'"));
     HPU_ASSIGN(std::vector<HostTensor> ranges, session.run(inputs));
     for (const HostTensor& range : ranges) {
+      const double value = range.number(0);
+      // std::max would drop a NaN, and all that is behind it would have no range but 0.
+      if (!std::isfinite(value))
+        return invalidArgument(base::strCat("--calibrate: on '", set.folder, "' the activation '", range.name, "' is ",
+                                            std::isnan(value) ? "NaN" : "infinite",
+                                            ", of which no range can be made; correct the inputs or leave them out"));
       double& largest = options.ranges[range.name];
-      largest = std::max(largest, range.number(0));
+      largest = std::max(largest, value);
     }
   }
   tool.note(base::strCat("calibrated ", options.ranges.size(), " activations on ", sets.size(),

@@ -3,6 +3,7 @@
 
 import contextlib
 import itertools
+import math
 import os
 import stat
 import tempfile
@@ -81,10 +82,15 @@ def calibrate(model, samples, *, device=None, **compile_options):
         recipe = Recipe(_core.calibration_recipe(path, given))
     ranges = {info.name: 0.0 for info in recipe.outputs}
     with Session(recipe, device) as session:
-        for sample in itertools.chain((first,), samples):
+        for number, sample in enumerate(itertools.chain((first,), samples)):
             found = session.run(sample) if isinstance(sample, dict) else dict(zip(ranges, session.run(*sample)))
             for name, value in found.items():
-                ranges[name] = max(ranges[name], float(np.ravel(value)[0]))
+                largest = float(np.ravel(value)[0])
+                if not math.isfinite(largest):  # max() would drop a NaN, and the ranges of all behind it.
+                    raise InvalidArgumentError(f"on samples[{number}] the activation '{name}' is "
+                                               f"{'NaN' if math.isnan(largest) else 'infinite'}, of which no range can be made; "
+                                               "correct the sample's inputs or leave it out")
+                ranges[name] = max(ranges[name], largest)
     return ranges
 
 
