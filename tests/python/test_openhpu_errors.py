@@ -119,6 +119,51 @@ class Errors(Digits):
         self.assertIn("is damaged", warning)
         self.assertNotIn("compile the model again", warning)  # It was.
 
+    def test_numbers_that_are_none_or_too_large_are_refused_in_plain_words(self):
+        future = self.session.run_async(self.images)
+        compilation = openhpu.compile_async(MODEL)
+        dynamic = os.path.join(DIGITS, "model_dynamic.onnx")
+        for use, kind, words in (
+                (lambda: openhpu.compile(dynamic, dims={"batch": 2 ** 70}), ValueError, "dims['batch']=1180591620717411303424"),
+                (lambda: openhpu.compile(dynamic, shapes={"image": (2 ** 70, 1, 8, 8)}), ValueError, "shapes['image'][0]="),
+                (lambda: openhpu.compile(dynamic, dims={"batch": "2"}), TypeError, "dims['batch'] is an integer, not str"),
+                (lambda: openhpu.compile(MODEL, opt_level=2 ** 40), ValueError, "opt_level="),
+                (lambda: openhpu.random_inputs(self.recipe, 2 ** 64), ValueError, "seed="),
+                (lambda: openhpu.random_inputs(self.recipe, "1"), TypeError, "seed is an integer, not str"),
+                (lambda: future.result("1"), TypeError, "timeout is a number of seconds or None, not str"),
+                (lambda: future.result(float("nan")), ValueError, "timeout=nan"),
+                (lambda: compilation.result("1"), TypeError, "timeout is a number of seconds or None, not str"),
+                (lambda: compilation.result(float("nan")), ValueError, "timeout=nan"),
+                (lambda: self.session.run(self.images, timeout=float("nan")), ValueError, "timeout=nan"),
+                (lambda: openhpu.Device(index="0"), TypeError, "index is an integer, not str"),
+                (lambda: openhpu.Device(index=2 ** 40), ValueError, "index="),
+                (lambda: openhpu.Device(target=2), TypeError, "target is a name, not int"),
+                (lambda: openhpu.Device(hbm_bytes=2 ** 70), ValueError, "hbm_bytes=")):
+            with self.subTest(words=words):
+                with self.assertRaises(kind) as caught:
+                    use()
+                self.assertIn(words, str(caught.exception))
+                self.assertNotIn("Invoked with", str(caught.exception))
+        future.result(np.float32(60))
+        compilation.result(np.int64(100))
+        # As hpu-run --input rand:-1.
+        path = os.path.join(self.work.name, "seed.recipe")
+        self.recipe.save(path)
+        folder = os.path.join(self.work.name, "seeded")
+        subprocess.run([os.path.join(BUILD, "bin", "hpu-run"), path, "--quiet", "--input", "rand:-1", "--output", folder], check=True,
+                       timeout=120)
+        [logits] = self.session.run(*openhpu.random_inputs(self.recipe, -1).values())
+        np.testing.assert_array_equal(logits, np.load(os.path.join(folder, "output_0.npy")))
+
+    def test_errors_of_models_in_memory_name_no_file(self):
+        proto = onnx.load(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx"))
+        for model, words in ((b"abc", "the model given as bytes: not an ONNX model"), (proto, "the model given as a proto")):
+            for use in (openhpu.compile, openhpu.verify, lambda model: openhpu.calibrate(model, [[self.images]])):
+                with self.assertRaises(openhpu.Error) as caught:
+                    use(model)
+                self.assertIn(words, str(caught.exception))
+                self.assertNotIn("model.onnx", str(caught.exception))
+
     def test_reports_and_profiles_name_no_options_of_the_tools(self):
         def texts(value):
             if isinstance(value, dict):

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 
 from . import _core
-from ._errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from ._errors import FailedPreconditionError, integer, InvalidArgumentError, seconds, UnimplementedError
 from ._tensors import HostTensor, Tensor, TensorInfo, from_bits, device_array, shape_text
 
 
@@ -16,7 +16,12 @@ class Device:
     until the last session and buffer on it are gone."""
 
     def __init__(self, index=None, target="gaudi2", *, driver="sim", threads=0, hbm_bytes=0):
-        self._core = _core.Device(-1 if index is None else index, target, driver, threads, hbm_bytes)
+        int32 = (-1 << 31, (1 << 31) - 1)
+        for name, value in (("target", target), ("driver", driver)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is a name, not {type(value).__name__}")
+        self._core = _core.Device(-1 if index is None else integer("index", index, *int32), target, driver,
+                                  integer("threads", threads, *int32), integer("hbm_bytes", hbm_bytes))
         self._info = self._core.info()
 
     @property
@@ -70,7 +75,7 @@ class Device:
     def inject(self, fault, count=1):
         """Injects a fault, to test what a program does then (docs/node.md): corrected_ecc, uncorrected_ecc, non_fatal_event,
         fatal_event, endless_command, lost_heartbeat or thermal. reset() ends it."""
-        self._core.inject(fault, count)
+        self._core.inject(fault, integer("count", count, -1 << 31, (1 << 31) - 1))
 
     def __repr__(self):
         return f"<openhpu.Device {self.index}: {self.name} ({self.target})>"
@@ -113,12 +118,12 @@ class Buffer(Tensor):
 
     def write(self, array, *, timeout=None):
         """Copies an array of this shape and type to the device, and waits."""
-        self._core.write(device_array(array, self._info._replace(name=self._info.name or "the buffer")), timeout)
+        self._core.write(device_array(array, self._info._replace(name=self._info.name or "the buffer")), seconds(timeout))
 
     def numpy(self, *, raw=False, timeout=None):
         """A copy as a numpy array; bf16 and fp8 as float32, or with raw=True as their bits."""
         bits = np.empty(self._info.shape, dtype=self._info.bits_dtype)
-        self._core.read(bits, timeout)
+        self._core.read(bits, seconds(timeout))
         return bits if raw or self._info.bits_dtype == self._info.numpy_dtype else from_bits(bits, self._info.dtype)
 
     def __dlpack__(self, stream=None):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One hierarchy of exceptions: each is an openhpu.Error with a code, and what Python itself would raise."""
+"""One hierarchy of exceptions: each is an openhpu.Error with a code, and what Python itself would raise; and the checks of
+numbers that the extension would refuse in words of its own."""
+
+import math
+import operator
 
 
 class Error(Exception):
@@ -113,3 +117,26 @@ _BY_CODE = {one.code: one for one in (
 def from_status(code, message, work, unsupported):
     """The exception for a Status of the C++ API."""
     return _BY_CODE.get(code, Error)(message, work, unsupported)
+
+
+def integer(name, value, low=-1 << 63, high=(1 << 63) - 1):
+    """An int, of whatever integer's type, between the bounds; TypeError for what is none."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is an integer, not {type(value).__name__}") from None
+    if not low <= number <= high:
+        raise InvalidArgumentError(f"{name}={number} is out of range: it is between {low} and {high}")
+    return number
+
+
+def seconds(timeout):
+    """A wait's timeout: a float of seconds, or None."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, (str, bytes)) or not hasattr(timeout, "__float__") and not hasattr(timeout, "__index__"):
+        raise TypeError(f"timeout is a number of seconds or None, not {type(timeout).__name__}")
+    number = float(timeout)
+    if math.isnan(number):
+        raise InvalidArgumentError("timeout=nan is no number of seconds; None waits without one")
+    return number

@@ -3,7 +3,6 @@
 
 import contextlib
 import json
-import operator
 import os
 import shutil
 import tempfile
@@ -12,7 +11,7 @@ import weakref
 
 from . import _core
 from ._awaiting import until_done
-from ._errors import DeadlineExceededError, Error, MissingFileError, NotFoundError
+from ._errors import DeadlineExceededError, Error, integer, MissingFileError, NotFoundError, seconds
 from ._tensors import TensorInfo
 
 
@@ -114,11 +113,27 @@ def model_file(model):
     """The path of a model, while it is used."""
     path, folder = _placed(model)
     try:
-        with missing_file(path):
+        with model_errors(path, None if folder is None else _kind_of(model)):
             yield path
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kind_of(model):
+    return "the model given as a proto" if hasattr(model, "SerializeToString") else "the model given as bytes"
+
+
+@contextlib.contextmanager
+def model_errors(path, given_as=None):
+    """As missing_file(); errors of a model in a file of ours name what was given instead."""
+    try:
+        with missing_file(path):
+            yield
+    except Error as error:
+        if given_as is not None:
+            error.message = error.message.replace(f"'{path}'", given_as).replace(path, given_as)
+        raise
 
 
 @contextlib.contextmanager
@@ -135,10 +150,10 @@ def missing_file(path):
 def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None, reports=(),
             explain=None, cache=None, cpu=""):
     """The options of compile() as the extension takes them."""
-    size = operator.index
-    return {"target": target, "precision": precision, "opt_level": size(opt_level),
-            "shapes": {name: [size(dim) for dim in shape] for name, shape in (shapes or {}).items()},
-            "dims": {name: size(dim) for name, dim in (dims or {}).items()},
+    return {"target": target, "precision": precision, "opt_level": integer("opt_level", opt_level, -1 << 31, (1 << 31) - 1),
+            "shapes": {name: [integer(f"shapes['{name}'][{axis}]", dim) for axis, dim in enumerate(shape)]
+                       for name, shape in (shapes or {}).items()},
+            "dims": {name: integer(f"dims['{name}']", dim) for name, dim in (dims or {}).items()},
             "keep_f32": [keep_f32] if isinstance(keep_f32, str) else list(keep_f32),
             "ranges": {name: float(value) for name, value in (ranges or {}).items()},
             "reports": [reports] if isinstance(reports, str) else list(reports), "explain": explain or "",
@@ -151,6 +166,7 @@ class Compilation:
 
     def __init__(self, model, given):
         self._path, folder = _placed(model)
+        self._given_as = _kind_of(model) if folder is not None else None
         # Its model is needed until it is done, or until nobody cares.
         self._forget_model = weakref.finalize(self, _remove, folder, os.getpid()) if folder is not None else lambda: None
         self._core = _core.Compilation(self._path, given)
@@ -172,8 +188,9 @@ class Compilation:
     def result(self, timeout=None):
         """The recipe; waits for at most `timeout` seconds (None: as long as it takes). Raises the compilation's failure, or
         DeadlineExceededError (a TimeoutError): it goes on then."""
+        timeout = seconds(timeout)
         try:
-            with missing_file(self._path):
+            with model_errors(self._path, self._given_as):
                 core, report = self._core.result(timeout)
         except DeadlineExceededError:
             if self.done():
@@ -206,7 +223,7 @@ class Compilation:
         return self.result()
 
     def __repr__(self):
-        return f"<openhpu.Compilation of '{self._path}': {'done' if self.done() else self.phase or 'begins'}>"
+        return f"<openhpu.Compilation of {self._given_as or repr(self._path)}: {'done' if self.done() else self.phase or 'begins'}>"
 
 
 def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,

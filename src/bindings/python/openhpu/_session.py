@@ -13,7 +13,7 @@ import numpy as np
 from . import _core
 from ._awaiting import until_done
 from ._device import Buffer, check_target, dtype_name, shared_device
-from ._errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError
+from ._errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, integer, seconds
 from ._recipe import Recipe
 from ._tensors import device_array, from_bits, named, shape_text
 
@@ -69,7 +69,7 @@ class Future:
     def result(self, timeout=None):
         """The outputs, as run() returns them; waits for at most `timeout` seconds (None: HPU_WAIT_TIMEOUT_MS).
         Raises the run's failure, or DeadlineExceededError (a TimeoutError): the run goes on then."""
-        self._request.wait(timeout)
+        self._request.wait(seconds(timeout))
         with self._lock:
             if self._finish is not None:
                 self._value, self._finish = self._finish(), None
@@ -125,6 +125,7 @@ class Session:
         """One run: with a dict of arrays by name, a dict of the outputs; with arrays in the order of the inputs, a list.
 
         bf16 and fp8 outputs are float32, or with raw=True their bits. `timeout` in seconds as of Future.result()."""
+        timeout = seconds(timeout)  # Before anything is enqueued.
         return self._enqueue(inputs, raw, copy=False).result(timeout)
 
     def run_async(self, *inputs, raw=False):
@@ -153,6 +154,8 @@ class Session:
         operations. "trace" is None while the program records a trace itself. Nothing else may use the device meanwhile."""
         if iters < 1 or warmup < 0:
             raise InvalidArgumentError("iters must be at least 1 and warmup at least 0")
+        iters, warmup, top = (integer(name, value, -1 << 31, (1 << 31) - 1)
+                              for name, value in (("iters", iters), ("warmup", warmup), ("top", top)))
         arrays, _ = self._arrays(inputs)
         return json.loads(self._core_open().profile(arrays, self._empty_outputs(), iters, warmup, top))
 

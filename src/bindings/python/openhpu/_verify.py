@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 
 from . import _core
-from ._errors import Error, InvalidArgumentError, MissingFileError, NotFoundError, PermissionDeniedError
+from ._errors import Error, integer, InvalidArgumentError, MissingFileError, NotFoundError, PermissionDeniedError
 from ._recipe import Recipe, model_file, options
 from ._recipe import compile as compile_model
 from ._session import Session
@@ -26,6 +26,7 @@ def _decoded(info, data, raw=False):
 def random_inputs(recipe, seed=0, low=None, high=None):
     """A dict of arrays for a recipe's inputs, the same on every machine and as `hpu-run --input rand:SEED`: floats in
     [-1, 1), integers and booleans 0 or 1, unless a range is given."""
+    seed = integer("seed", seed, high=(1 << 64) - 1) % (1 << 64)
     span = None if low is None and high is None else (-1.0 if low is None else low, 1.0 if high is None else high)
     return {info.name: _decoded(info, _core.random(info.dtype, list(info.shape), seed, span)) for info in recipe.inputs}
 
