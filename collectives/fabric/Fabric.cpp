@@ -92,14 +92,14 @@ Status checkException(const NodeException& e, const Fabric& f) {
   return checkAscending("devices", e.devices, f.devicesPerNode);
 }
 
-Status checkMesh(const LinkModel& m) {
+Status checkMesh(const LinkModel& m, int32_t devices) {
   HPU_RETURN_IF_ERROR(checkRange("rate of the mesh", m.linkBytesPerNs, kLeastLinkRate, kMostLinkRate));
   for (const auto& [name, rate] :
        {std::pair("copy_gb_per_s", m.copyBytesPerNs), {"reduce_gb_per_s", m.reduceBytesPerNs}})
     if (!(rate >= 1e-3 && rate <= kMostRate))
-      return invalidArgument(strCat("'", name, "' is ", rate,
-                                    ": the mesh's links and the rails leave copies nothing of the memory's rate; "
-                                    "lower their rates, or set the constant"));
+      return invalidArgument(strCat("'", name, "' is ", rate, ": the links of ", devices,
+                                    " devices in one mesh ('devices_per_node') and the rails leave copies nothing of "
+                                    "the memory's rate; have fewer of them or lower rates, or set the constant"));
   HPU_RETURN_IF_ERROR(
       checkRange<int64_t>("packet_bytes of the mesh", m.packetBytes, kLeastPacketBytes, kMostPacketBytes));
   HPU_RETURN_IF_ERROR(
@@ -253,7 +253,7 @@ Status checkFabric(const Fabric& f) {
   if (f.mesh.target != f.target)
     return invalidArgument(
         strCat("the mesh is ", targetName(f.mesh.target), "'s, the fabric ", targetName(f.target), "'s"));
-  HPU_RETURN_IF_ERROR(checkMesh(f.mesh));
+  HPU_RETURN_IF_ERROR(checkMesh(f.mesh, f.devicesPerNode));
   for (size_t i = 0; i < f.exceptions.size(); ++i) {
     const NodeException& e = f.exceptions[i];
     const auto at = [&](std::string_view what) {

@@ -3,10 +3,12 @@
 #include "collectives/fabric/FabricFile.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include "arch/NetworkDesc.h"
 #include "base/File.h"
@@ -23,6 +25,21 @@ using nlohmann::json;
 constexpr std::string_view kFormat = "openhpu-fabric-1";
 constexpr int kMaxDepth = 8;  // The format has 3.
 
+/// Of UTF-8: the positions of bytes that a terminal takes for commands (C0 and C1 controls, DEL), or npos.
+size_t findControl(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x20 || byte == 0x7F) return i;
+    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return i;
+  }
+  return std::string_view::npos;
+}
+
+/// A key of a file as an error has it: no longer than a word, and nothing that a terminal acts on.
+std::string keyText(std::string_view key) {
+  return std::string(findControl(key) == std::string_view::npos ? key.substr(0, 60) : "(with control characters)");
+}
+
 // Text to JSON: nothing is too deep and no object has a name twice (the library keeps the last).
 StatusOr<json> parseText(std::string_view text, std::string_view name) {
   if (static_cast<int64_t>(text.size()) > kMaxFabricText)
@@ -38,7 +55,7 @@ StatusOr<json> parseText(std::string_view text, std::string_view name) {
       if (!open.empty()) open.pop_back();
     } else if (event == json::parse_event_t::key && !open.empty()) {
       const auto& key = value.get_ref<const std::string&>();
-      if (!open.back().insert(key).second) problem = strCat("'", key.substr(0, 60), "' comes twice in one object");
+      if (!open.back().insert(key).second) problem = strCat("'", keyText(key), "' comes twice in one object");
     }
     return problem.empty();
   };
@@ -61,7 +78,7 @@ class Reader {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       std::string names;
       for (std::string_view k : known) names += strCat(names.empty() ? "" : ", ", k);
-      note(strCat("there is no '", key.substr(0, 60), "'; there are ", names));
+      note(strCat("there is no '", keyText(key), "'; there are ", names));
       return;
     }
   }
@@ -103,6 +120,8 @@ class Reader {
     if (!value->is_string()) return note(strCat("'", name, "' is not a string"));
     out = value->get<std::string>();
     if (out.size() > most) note(strCat("'", name, "' has ", out.size(), " bytes; at most ", most));
+    if (size_t at = findControl(out); at != std::string::npos)
+      note(strCat("'", name, "' has a control character at byte ", at));
   }
   const json* list(const char* name) {
     const json* value = field(name);
@@ -168,7 +187,7 @@ Status readConstants(const json& object, std::string_view name, Fabric& fabric) 
   const std::string place = strCat(name, ": 'constants'");
   if (!object.is_object()) return invalidArgument(strCat(place, ": it is not an object"));
   for (const auto& [key, value] : object.items()) {
-    ModelConstant constant{key.substr(0, 60), 0, 0, 0, strCat("set in ", name)};
+    ModelConstant constant{keyText(key), 0, 0, 0, strCat("set in ", name)};
     if (value.is_number()) {
       constant.value = constant.low = constant.high = value.get<double>();
     } else {
@@ -283,6 +302,12 @@ StatusOr<Fabric> parseFabric(std::string_view text, std::string_view name) {
 }
 
 StatusOr<Fabric> readFabric(const std::string& path) {
+  // A pipe that nobody writes to would be waited for.
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (!error && type != std::filesystem::file_type::regular && type != std::filesystem::file_type::directory &&
+      type != std::filesystem::file_type::not_found)
+    return invalidArgument(strCat("cannot read '", path, "': it is not a regular file"));
   HPU_ASSIGN(std::string text, base::readTextFile(path, kMaxFabricText));
   return parseFabric(text, path);
 }
@@ -308,7 +333,8 @@ StatusOr<Fabric> namedFabric(std::string_view name, int32_t nodes) {
 
 StatusOr<Fabric> settingsFabric(Target target, int32_t nodes) {
   HPU_ASSIGN(const std::string what, settings::getString(Setting::HPU_COMM_FABRIC));
-  if (what.empty()) return standardFabric(target, std::max(nodes, 1));
+  // The standard nodes are the examples of their names, so that both are one fabric however it is asked for.
+  if (what.empty()) return namedFabric(standardFabric(target, 1).name, nodes);
   const std::vector<std::string> names = namedFabrics();
   const bool named = std::find(names.begin(), names.end(), what) != names.end();
   StatusOr<Fabric> fabric = named ? namedFabric(what, nodes) : readFabric(what);

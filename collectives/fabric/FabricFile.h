@@ -25,8 +25,8 @@ std::vector<std::string> namedFabrics();
 /// `nodes` of it; 0: as many as its file says. Errors: kNotFound (listing the names), kInvalidArgument.
 StatusOr<Fabric> namedFabric(std::string_view name, int32_t nodes = 0);
 
-/// What HPU_COMM_FABRIC says: a file, `nodes` of an example (0: as many as it has), or, when it is empty, as many
-/// standard nodes of `target` under one switch. Errors: of those, with the setting; kInvalidArgument (devices of
+/// What HPU_COMM_FABRIC says: a file, or `nodes` of an example (0: as many as it has); when it is empty, of that of
+/// `target`'s standard nodes under one switch. Errors: of those, with the setting; kInvalidArgument (devices of
 /// another target, fewer nodes).
 StatusOr<Fabric> settingsFabric(Target target, int32_t nodes);
 

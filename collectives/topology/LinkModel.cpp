@@ -83,7 +83,7 @@ LinkModel meshModel(Target target, int32_t devices, double linkBytesPerNs, doubl
   m.messageIssuePs = ps(kMessageIssue);
   // Copies and reductions run at what the NICs leave of the memory when all are busy both ways.
   const double nics = 2 * ((devices - 1) * linkBytesPerNs + otherBytesPerNs);
-  m.copyBytesPerNs = m.reduceBytesPerNs = device.hbmBytesPerNs * device.hbmEfficiency - nics;
+  m.copyBytesPerNs = m.reduceBytesPerNs = std::max(0.0, device.hbmBytesPerNs * device.hbmEfficiency - nics);
   m.stepPs = device.dmaLaunchNs * 1000;
   return m;
 }

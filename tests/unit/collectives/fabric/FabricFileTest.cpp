@@ -2,16 +2,21 @@
 #include "collectives/fabric/FabricFile.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "base/Format.h"
 #include "collectives/fabric/RankMap.h"
 
 namespace hpu::collectives {
 namespace {
+
+using base::strCat;
 
 std::string examples() {
   const char* source = std::getenv("HPU_SOURCE_DIR");
@@ -170,6 +175,14 @@ TEST(FabricFile, RefusesHostileText) {
   EXPECT_EQ(errorOf(R"({"format": "openhpu-fabric-1", "target": "gaudi3", "nodes": 1048576, "devices_per_node": 2})"),
             "f.json: 'nodes' x 'devices_per_node' are 2097152 devices; at most 1048576");
   EXPECT_NE(errorOf(with(R"(, "name": ")" + std::string(101, 'x') + "\"")).find("at most 100"), std::string::npos);
+  // What a terminal would act on stays out of tables and errors.
+  for (const char* control : {"\\u001b[2J", "\\n", "\\u007f", "\\u009b"}) {
+    EXPECT_NE(errorOf(with(strCat(", \"name\": \"a", control, "\""))).find("'name' has a control character at byte 1"),
+              std::string::npos);
+    EXPECT_NE(errorOf(with(strCat(", \"a", control, "\": 1"))).find("there is no '(with control characters)'"),
+              std::string::npos);
+  }
+  EXPECT_EQ(errorOf(with(", \"name\": \"\\u00fcber \\u6587\"")), "");
   // Any truncation, and any byte lost, is an error or a fabric; nothing else happens.
   const std::string text = fabricText(example("degraded"));
   for (size_t i = 0; i + 2 < text.size(); ++i) {
@@ -180,11 +193,36 @@ TEST(FabricFile, RefusesHostileText) {
   }
 }
 
+TEST(FabricFile, AMeshThatLeavesCopiesNothingNamesItsDevices) {
+  const std::string error = errorOf(with(", \"devices_per_node\": 64"));
+  EXPECT_NE(error.find("'copy_gb_per_s' is 0: the links of 64 devices in one mesh ('devices_per_node')"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(errorOf(with(", \"devices_per_node\": 64, \"constants\": {\"copy_gb_per_s\": 100, "
+                         "\"reduce_gb_per_s\": 100}")),
+            "");
+}
+
+TEST(FabricFile, StandardNodesAreTheExamplesOfTheirNames) {
+  for (Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3})
+    for (int32_t nodes : {0, 1, 2, 9}) {
+      const auto unset = settingsFabric(target, nodes);
+      ASSERT_TRUE(unset.ok()) << unset.status().message();
+      EXPECT_EQ(fabricText(*unset), fabricText(*namedFabric(unset->name, nodes)));
+      if (nodes == 0) continue;
+      EXPECT_EQ(fabricText(*unset), fabricText(standardFabric(target, nodes)));
+    }
+}
+
 TEST(FabricFile, SaysWhyAFileCannotBeRead) {
   const auto missing = readFabric("/nowhere/fabric.json");
   EXPECT_EQ(missing.status().code(), StatusCode::kNotFound);
   EXPECT_NE(missing.status().message().find("/nowhere/fabric.json"), std::string::npos);
   EXPECT_FALSE(readFabric("/").ok());
+  const std::string pipe = strCat("fabric-pipe-", ::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(readFabric(pipe).status().message().find("it is not a regular file"), std::string::npos);
+  ::unlink(pipe.c_str());
   const auto unknown = namedFabric("hls-4");
   EXPECT_EQ(unknown.status().code(), StatusCode::kNotFound);
   EXPECT_NE(unknown.status().message().find("there are hls-1, hls-2, hls-3"), std::string::npos);
