@@ -153,13 +153,21 @@ StatusOr<AtomicFile> AtomicFile::create(const std::string& name) {
       path = real;
       ::free(real);
     }
+  } else if (errno != ENOENT) {
+    return errnoStatus(errno, "create", name);
   }
+  // A name of its own: one that has `path`'s in it would be too long for names that are just short enough. 0666 as the
+  // shell would create it; the umask takes its share.
   static std::atomic<unsigned> counter{0};
-  std::string temporary = strCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
-  // 0666 as the shell would create it; the umask takes its share.
-  int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return errnoStatus(errno, "create", temporary);
-  return AtomicFile(path, std::move(temporary), fd);
+  const size_t folderEnd = path.rfind('/') + 1;  // 0 without a slash.
+  constexpr int kTries = 1000;                   // Names of a process on another host, and of one that was killed.
+  for (int i = 0; i < kTries; ++i) {
+    std::string temporary = strCat(path.substr(0, folderEnd), ".hpu-", ::getpid(), "-", counter.fetch_add(1), ".tmp");
+    int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return AtomicFile(path, std::move(temporary), fd);
+    if (errno != EEXIST) return errnoStatus(errno, "create", name);
+  }
+  return errnoStatus(EEXIST, "create a temporary file for", name);
 }
 
 Status AtomicFile::append(const void* data, size_t bytes) {
@@ -167,7 +175,7 @@ Status AtomicFile::append(const void* data, size_t bytes) {
   while (bytes > 0) {
     ssize_t put = ::write(fd_, next, std::min<size_t>(bytes, size_t{1} << 30));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return errnoStatus(errno, "write", temporary_.empty() ? path_ : temporary_);
+    if (put < 0) return errnoStatus(errno, "write", path_);
     next += put;
     bytes -= static_cast<size_t>(put);
   }
@@ -181,7 +189,7 @@ Status AtomicFile::commit() {
     // Some special file systems have no fsync; the rename is still atomic there.
     if (error != EINVAL && error != EROFS) {
       discard();
-      return errnoStatus(error, "sync", temporary_.empty() ? path_ : temporary_);
+      return errnoStatus(error, "sync", path_);
     }
   }
   if (temporary_.empty()) {
@@ -191,7 +199,7 @@ Status AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     int error = errno;
     discard();
-    return errnoStatus(error, strCat("rename '", temporary_, "' to"), path_);
+    return errnoStatus(error, "put the written file in the place of", path_);
   }
   ::close(std::exchange(fd_, -1));
   int directory = ::open(directoryOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -70,6 +70,19 @@ class Files(unittest.TestCase):
         self.assertRegex(error, r"HPU_TRACE.* would be written over the input '")
         self.assertEqual(self.contents(), before)
 
+    def test_outputs_that_cannot_be_written_are_errors_before_any_work(self):
+        longest = "n" * 255
+        self.tool(0, "hpu-compile", "m.onnx", "-q", "-o", longest)
+        self.tool(0, "hpu-run", longest, "-q", "--trace", "t" * 255)
+        before = self.contents()
+        for name in ("/proc/x", "n" * 256, "nowhere/x"):
+            for command in (["hpu-compile", "m.onnx", "-o", name], ["hpu-run", "m.onnx", "--trace", name]):
+                error = self.tool(1, *command, "--verbose").stderr
+                self.assertIn(f"'{name}'", error)
+                self.assertNotIn(".tmp", error)
+                self.assertNotIn("  import ", error)
+        self.assertEqual(self.contents(), before)
+
     @unittest.skipUnless(onnx, "needs Python's onnx")
     def test_external_data_is_an_input_too(self):
         model = onnx.load(MODEL)

@@ -44,9 +44,10 @@ std::string existingPart(std::filesystem::path path) {
 
 Status checkWritableFile(const std::string& option, const std::string& path) {
   if (path.empty()) return invalidArgument(option + " needs the name of a file");
-  if (path.starts_with("/dev/") || path.starts_with("/proc/")) return okStatus();  // Streams, open files: no folder.
   struct stat info;
   if (::stat(path.c_str(), &info) == 0) {
+    // Open files by number: what is behind them need not be in a folder.
+    if (!S_ISDIR(info.st_mode) && (path.starts_with("/dev/") || path.starts_with("/proc/"))) return okStatus();
     if (S_ISDIR(info.st_mode)) return invalidArgument(strCat(option, ": cannot write '", path, "': it is a directory"));
     // /dev/null, /dev/stdout, a named pipe: opening it might wait for its other end.
     if (!S_ISREG(info.st_mode)) {
@@ -66,7 +67,10 @@ Status checkWritableFile(const std::string& option, const std::string& path) {
     return base::errnoStatus(errno, "write", path).withContext(strCat(option, ": no folder '", folder, "'"));
   if (!S_ISDIR(info.st_mode))
     return invalidArgument(strCat(option, ": cannot write '", path, "': '", folder, "' is not a folder"));
-  return checkRoom(option, folder, path);
+  // As it will be written; a file system without room makes files, too. Destroyed without commit(), it changes nothing.
+  StatusOr<base::AtomicFile> trial = base::AtomicFile::create(path);
+  Status written = trial.ok() ? trial->append("x", 1) : trial.status();
+  return written.ok() ? written : written.withContext(option);
 }
 
 Status checkWritableFolder(const std::string& option, const std::string& path) {

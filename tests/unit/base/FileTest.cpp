@@ -80,6 +80,43 @@ TEST(AtomicFile, AnEmptyNameIsRefused) {
   EXPECT_EQ(writeFileAtomic("", "x").code(), StatusCode::kInvalidArgument);
 }
 
+TEST(AtomicFile, TakesEveryNameThatTheFileSystemTakes) {
+  TemporaryFolder folder;
+  for (size_t bytes : {1, 240, 246, 255}) {
+    const std::string path = folder.file(std::string(bytes, 'n'));
+    Status written = writeFileAtomic(path, "x");
+    ASSERT_TRUE(written.ok()) << bytes << ": " << written.message();
+    EXPECT_EQ(readTextFile(path).value(), "x");
+  }
+  EXPECT_EQ(AtomicFile::create(folder.file(std::string(256, 'n'))).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(entries(folder.path()), 4u);
+}
+
+TEST(AtomicFile, ErrorsNameTheFileThatWasAskedForAndNoOther) {
+  EXPECT_EQ(writeFileAtomic("/nowhere/at/all", "x").message(),
+            "cannot create '/nowhere/at/all': No such file or directory");
+  TemporaryFolder folder;
+  auto file = AtomicFile::create(folder.file("a"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(std::filesystem::create_directory(folder.file("a")));
+  const Status taken = file->commit();
+  EXPECT_THAT(taken.message(), HasSubstr("'" + folder.file("a") + "': Is a directory"));
+  EXPECT_EQ(taken.message().find(".tmp"), std::string::npos) << taken.message();
+}
+
+TEST(AtomicFile, GoesAroundTemporaryFilesThatSomebodyElseHasLeft) {
+  TemporaryFolder folder;
+  // The counter's next value is not known; a temporary file shows where it is.
+  auto first = AtomicFile::create(folder.file("a"));
+  ASSERT_TRUE(first.ok());
+  const std::string name = std::filesystem::directory_iterator(folder.path())->path().filename();
+  const size_t number = name.rfind('-') + 1;
+  const std::string next = name.substr(0, number) + std::to_string(std::stoul(name.substr(number)) + 1) + ".tmp";
+  ASSERT_TRUE(std::filesystem::create_directory(folder.file(next)));
+  ASSERT_TRUE(writeFileAtomic(folder.file("b"), "x").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder.file(next)));
+}
+
 TEST(AtomicFile, WithoutCommitTheOldFileStays) {
   TemporaryFolder folder;
   ASSERT_TRUE(writeFileAtomic(folder.file("a"), "old").ok());

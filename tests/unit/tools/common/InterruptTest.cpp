@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "base/File.h"
+#include "base/Format.h"
 #include "tests/unit/base/TemporaryFolder.h"
 #include "tools/common/OutputCheck.h"
 
@@ -112,6 +113,15 @@ TEST(OutputCheck, NamesTheOptionAndWhatIsWrongAndLeavesNothing) {
   EXPECT_FALSE(checkWritableFolder("--output", file).ok());
   EXPECT_EQ(*base::readTextFile(file), "x");
   EXPECT_FALSE(checkWritableFile("--trace", folder.file(std::string(300, 'n'))).ok());
+  EXPECT_TRUE(checkWritableFile("--trace", folder.file(std::string(255, 'n'))).ok());
+  // Folders that root's rights are enough for, but that take no files.
+  for (const char* path : {"/proc/x", "/proc/self/x", "/dev/fd/977"}) {
+    Status status = checkWritableFile("--trace", path);
+    EXPECT_FALSE(status.ok()) << path;
+    EXPECT_NE(status.message().find(base::strCat("'", path, "'")), std::string::npos) << status.message();
+    EXPECT_EQ(status.message().find("tmp"), std::string::npos) << status.message();
+  }
+  EXPECT_TRUE(checkWritableFile("--trace", "/dev/fd/2").ok());
 }
 
 }  // namespace
