@@ -104,8 +104,12 @@ bool sliceRange(NodeContext& node, int64_t dim, const std::optional<DimExpr>& ex
   if (step < 0 || !first || *first < 0) return free();
   outStart = *first;
   if (toEnd && *first == 0) return outSize = ShapedType::kDynamic, step == 1 ? true : free();
-  std::optional<int64_t> least = extent ? extent->lowerBound() : std::nullopt;
-  if (last && *last >= *first && least && *last <= *least) {
+  // What is not there after all, because a size is 0, is found when the sizes are given: slice verifies it.
+  shape::SymbolBounds atLeastOne;
+  for (const std::string& name : extent ? extent->symbols() : std::vector<std::string>())
+    atLeastOne[name] = {1, shape::Interval::kNoHigh};
+  const int64_t least = extent ? extent->interval(atLeastOne).low : shape::Interval::kNoLow;
+  if (last && *last >= *first && *last <= least) {
     outSize = (*last - *first + step - 1) / step;
     return true;
   }

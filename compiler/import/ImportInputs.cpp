@@ -65,7 +65,7 @@ Status OnnxImporter::bindOptions() {
       for (const std::string& part : DimExpr::parse(name).symbols()) declared.insert(part);
     }
   auto bind = [&](const std::string& name, int64_t size, const std::string& from) -> Status {
-    if (size < 1) return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
+    if (size < 0) return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
     if (!isNew && slot->second != size)
       return invalidArgument(strCat("'", model_.path, "': ", from, " gives the free dimension '", name, "' the size ",
@@ -121,7 +121,7 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
     if (given == options_.shapes.end())
       return problem(strCat("has no shape; give it with ", base::optionEntries("shapes", {{info.name, "SIZES"}})));
     for (int64_t size : given->second) {
-      if (size < 1) return problem(strCat("needs definite sizes in ", base::optionName("shapes")));
+      if (size < 0) return problem(strCat("needs definite sizes in ", base::optionName("shapes")));
       shape.push_back({size});
     }
     return ir::tensorType(shape, ir::mlirElementType(&context_, element));
@@ -139,7 +139,7 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
     std::optional<DimExpr> size = DimExpr::parse(name).substitute(bindings_);
     if (!size) return problem(strCat("has a dimension '", name, "' that overflows"));
     if (std::optional<int64_t> constant = size->constant()) {
-      if (*constant < 1) return problem(strCat("has a dimension '", name, "' of ", *constant));
+      if (*constant < 0) return problem(strCat("has a dimension '", name, "' of ", *constant));
       shape.push_back({*constant});
       continue;
     }

@@ -82,7 +82,7 @@ class Specializer {
   }
 
   Status bindOne(const std::string& name, int64_t size) {
-    if (size < 1) return invalidArgument(strCat("the free dimension '", name, "' cannot have the size ", size));
+    if (size < 0) return invalidArgument(strCat("the free dimension '", name, "' cannot have the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
     if (!isNew && slot->second != size)
       return invalidArgument(
@@ -112,7 +112,7 @@ class Specializer {
         const int64_t given = (*shape)[d];
         if (!dim.isFree() && dim.size != given)
           return differs(strCat("its dimension ", d, " has the size ", dim.size, ", and ", given, " was given"));
-        if (dim.isFree() && given < 1)
+        if (dim.isFree() && given < 0)
           return differs(strCat("its free dimension ", d, " cannot have the size ", given));
         if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), given));
       }

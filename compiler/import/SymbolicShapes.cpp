@@ -13,7 +13,7 @@ bool isInteger(ElementType element) {
   return element == ElementType::kI64 || element == ElementType::kI32;
 }
 
-/// What sizes of at least 1 decide is decided.
+/// What is decided for all sizes is.
 Element simplified(const Element& element) {
   return element ? Element(element->simplified()) : std::nullopt;
 }
@@ -33,7 +33,7 @@ Element combine(llvm::StringRef op, const Element& lhs, const Element& rhs) {
     const std::optional<int64_t> a = lhs->constant(), b = rhs->constant();
     if (a && b) return *b == -1 ? (isDiv ? DimExpr(0).minus(*lhs) : DimExpr(0)) : DimExpr(isDiv ? *a / *b : *a % *b);
     if (Element exact = lhs->dividedBy(*rhs)) return isDiv ? exact : DimExpr(0);
-    if (lhs->lowerBound().value_or(-1) < 0 || rhs->lowerBound().value_or(0) < 1) return std::nullopt;
+    if (lhs->lowerBound().value_or(-1) < 0 || rhs->lowerBound().value_or(-1) < 0) return std::nullopt;
     return simplified(isDiv ? lhs->floorDiv(*rhs) : lhs->mod(*rhs));
   }
   return std::nullopt;

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/Format.h"
 #include "base/Parallel.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/interp/Elements.h"
@@ -80,6 +79,18 @@ ElementType storedElement(Op op, const Tensor& x) {
   return x.element();
 }
 
+/// The largest or least number of a type, infinities where it has them: what ONNX says a minimum, a maximum of nothing is.
+template <typename W>
+W furthest(ElementType type, bool largest) {
+  if constexpr (std::is_same_v<W, double>) {
+    return largest ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+  } else {
+    if (type == ElementType::kBool) return largest ? 1 : 0;
+    const int unused = 64 - 8 * static_cast<int>(elementSize(type));
+    return largest ? std::numeric_limits<W>::max() >> unused : std::numeric_limits<W>::min() >> unused;
+  }
+}
+
 template <typename W, typename Op>
 StatusOr<Tensor> reduce(Op op, const Tensor& x, const ReductionPlan& plan) {
   using Offsets = std::vector<int64_t>;
@@ -101,10 +112,9 @@ StatusOr<Tensor> reduce(Op op, const Tensor& x, const ReductionPlan& plan) {
       return product;
     });
   constexpr bool max = std::is_same_v<Op, ReduceMaxOp>;
-  if (plan.inner.empty() && !plan.outer.empty())
-    return invalidArgument(base::strCat(op->getName().getStringRef().str(), " of no elements has no value"));
-  return reduceWith<W>(x, stored, plan, [](const W* v, const Offsets& inner) {
-    W best = v[0];
+  const W ofNone = furthest<W>(x.element(), !max);
+  return reduceWith<W>(x, stored, plan, [ofNone](const W* v, const Offsets& inner) {
+    W best = inner.empty() ? ofNone : v[0];
     for (int64_t offset : inner) {
       W value = v[offset];
       if (value != value || (best == best && (max ? value > best : value < best))) best = value;

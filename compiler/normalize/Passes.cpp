@@ -183,6 +183,7 @@ std::unique_ptr<Pass> createMergeCommonPass() {
 void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
   auto counts = std::make_shared<std::optional<Counts>>();
   if (options.summary) pm.addPass(std::make_unique<CountPass>(counts));
+  pm.addPass(createFoldEmptyPass());
   pm.addPass(createMergeCommonPass());
   // Composites come first: pow and division are still as the exporter wrote them.
   pm.addPass(createRecogniseCompositesPass());
@@ -211,6 +212,7 @@ void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
 }
 
 void registerNormalizePasses() {
+  registerPass([] { return createFoldEmptyPass(); });
   registerPass([] { return createSimplifyPass(); });
   registerPass([] { return createRecogniseCompositesPass(); });
   registerPass([] { return createFoldBatchNormPass(); });

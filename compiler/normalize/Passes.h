@@ -41,6 +41,8 @@ struct NormalizeOptions {
   std::string* summary = nullptr;
 };
 
+/// hpu-fold-empty: tensors without elements, and what is computed from them.
+std::unique_ptr<mlir::Pass> createFoldEmptyPass();
 /// hpu-simplify: constants through the reference interpreter, views of views, neutral operands.
 std::unique_ptr<mlir::Pass> createSimplifyPass(int64_t maxFoldedBytes = 64 << 20);
 /// hpu-recognise-composites: gelu, silu, hard_swish, layer_norm, softmax, rsqrt from primitive ops.

@@ -65,10 +65,13 @@ Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
   for (Operation& op : function.getBody().front().without_terminator())
     if (std::string why = isa<ir::HpuOp>(op) && !isa<ir::ConstantOp>(op) ? obstacle(&op, target) : ""; !why.empty())
       add(&op, why);
-  // An empty constant is read by no op.
+  // An empty one is nothing to copy.
   for (OpOperand& output : function.getBody().front().getTerminator()->getOpOperands())
     if (auto constant = output.get().getDefiningOp<ir::ConstantOp>())
-      if (std::string why = obstacle(constant, target); !why.empty()) add(constant, why);
+      if (std::string why =
+              cast<RankedTensorType>(constant.getType()).getNumElements() != 0 ? obstacle(constant, target) : "";
+          !why.empty())
+        add(constant, why);
   // What no op reads: else the op has told.
   Operation* end = function.getBody().front().getTerminator();
   for (BlockArgument argument : function.getArguments())

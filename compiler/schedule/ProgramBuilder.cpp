@@ -110,6 +110,7 @@ int64_t ProgramBuilder::placeConstant(ElementsAttr value, int64_t start, ArrayRe
     elements = shape.elements();
   }
   int64_t offset = constantBytes_;
+  if (elements == 0) return offset;  // Nothing is read there.
   constantBytes_ = alignUp(offset + elements * elementSize(elementType(value.getElementType())));
   sched::ConstantOp::create(builder_, function_.getLoc(), sections_.constants(), offset, value, start, sizes, strides,
                             packed);

@@ -52,7 +52,7 @@ class DimExpr {
 
   /// Contains the value for all sizes within the bounds; may be wider.
   Interval interval(const SymbolBounds& bounds = {}) const;
-  /// The least value when every free dimension is at least 1; nullopt when unknown.
+  /// The least value for all sizes; nullopt when unknown.
   std::optional<int64_t> lowerBound() const;
   /// Of the same value for all sizes within the bounds: what they decide (a max, a choice, a quotient) is decided.
   DimExpr simplified(const SymbolBounds& bounds = {}) const;

@@ -33,8 +33,8 @@ Interval min(Interval a, Interval b);
 /// The least interval with both.
 Interval hull(Interval a, Interval b);
 
-/// What a free dimension can be of which nothing else is said: at least 1.
-inline constexpr Interval kAnySize{1, Interval::kNoHigh};
+/// What a free dimension can be of which nothing else is said.
+inline constexpr Interval kAnySize{0, Interval::kNoHigh};
 
 /// Of free dimensions, by name; those that are not named have kAnySize.
 using SymbolBounds = std::map<std::string, Interval>;

@@ -110,8 +110,8 @@ TEST(DimExpr, ChoosesByComparisons) {
   EXPECT_EQ(e("select(n < 3, a, floor(a / n))").evaluate({{"n", 0}, {"a", 9}}), 9) << "only what is chosen";
 }
 
-TEST(DimExpr, BoundsFromBelowForSizesOfAtLeastOne) {
-  EXPECT_EQ(e("2*n + 3").lowerBound(), 5);
+TEST(DimExpr, BoundsFromBelowForAllSizes) {
+  EXPECT_EQ(e("2*n + 3").lowerBound(), 3);
   EXPECT_FALSE(e("3 - n").lowerBound());
   EXPECT_EQ(e("floor(n / 2) + max(n, 4)").lowerBound(), 4);
 }

@@ -88,7 +88,7 @@ TEST_F(Importer, RefusesOptionsThatDoNotFitTheModel) {
               HasSubstr("dimension 2 cannot be 4, the model fixes it to 3 (batchx2x3)"));
   EXPECT_THAT(message({{}, {{"seq", 4}}, {}}), HasSubstr("no free dimension has this name (there are: batch)"));
   EXPECT_THAT(message({{{"x", {2, 2, 3}}}, {{"batch", 4}}, {}}), HasSubstr("another option 4"));
-  EXPECT_THAT(message({{}, {{"batch", 0}}, {}}), HasSubstr("the size 0"));
+  EXPECT_THAT(message({{}, {{"batch", -1}}, {}}), HasSubstr("the size -1"));
 }
 
 TEST_F(Importer, NamesTheNodeThatAFreeDimensionStops) {
