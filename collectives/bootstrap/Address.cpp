@@ -292,6 +292,20 @@ std::string whatItHas(const InterfaceAddresses& one) {
 
 }  // namespace
 
+std::vector<InterfaceAddresses> withoutUnused(std::vector<InterfaceAddresses> interfaces, const std::string& names) {
+  const auto hasMore = [](const InterfaceAddresses& one) { return one.v4 || (one.v6 && !isLinkLocal(*one.v6)); };
+  if (std::none_of(interfaces.begin(), interfaces.end(), hasMore)) return interfaces;
+  const std::vector<std::string> full = splitList(names);
+  std::erase_if(interfaces, [&](const InterfaceAddresses& one) {
+    const bool isUnused = !hasMore(one) && std::find(full.begin(), full.end(), one.name) == full.end();
+    if (isUnused)
+      HPU_LOG(kInfo, base::strCat("interface ", one.name, " carries no data between nodes: it has only an address of ",
+                                  "its link, and others have more (its full name in the setting asks for it)"));
+    return isUnused;
+  });
+  return interfaces;
+}
+
 StatusOr<std::vector<Address>> oneVersion(const std::vector<InterfaceAddresses>& interfaces, IpOrder order,
                                           std::string_view setting) {
   using Choice = std::optional<Address> (*)(const InterfaceAddresses&);
@@ -334,6 +348,7 @@ StatusOr<std::vector<Address>> dataAddresses(const Address& reached, IpOrder ord
     found.resize(1);
   else
     std::erase_if(found, [](const InterfaceAddresses& one) { return one.loops; });
+  found = withoutUnused(std::move(found), prefixes);
   if (found.size() > kMostDataAddresses) found.resize(kMostDataAddresses);
   HPU_ASSIGN(std::vector<Address> addresses,
              oneVersion(found, order, base::strCat("HPU_COMM_IFNAME '", prefixes, "'")));

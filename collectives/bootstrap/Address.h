@@ -53,6 +53,9 @@ struct InterfaceAddresses {
   std::optional<Address> v4;
   std::optional<Address> v6;  ///< One of its link alone when it has no other one.
 };
+/// Without the ports that nobody uses: those that a prefix of `names` (of HPU_COMM_IFNAME's form) counts in, and no
+/// full name, that have an address of their link alone where another interface has more.
+std::vector<InterfaceAddresses> withoutUnused(std::vector<InterfaceAddresses> interfaces, const std::string& names);
 /// One address of each interface, in their order, all of one IP version: the one that `order` names first if all have
 /// it, else the other one if all have that; addresses of a link alone only when there is no other way. Errors:
 /// kInvalidArgument, with what each interface has; `setting` names them.

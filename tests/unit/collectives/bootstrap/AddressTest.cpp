@@ -257,6 +257,21 @@ TEST(Interface, AllOfDataAreOfOneIpVersion) {
   }
 }
 
+TEST(Interface, ThatAPrefixCountsInNeedsAnAddressOfMoreThanItsLink) {
+  auto at = [](const char* text) { return parseAddress(text, "it").value(); };
+  const InterfaceAddresses used{"eth0", false, at("10.0.0.1:1"), std::nullopt},
+      unused{"eth1", false, std::nullopt, at("[fe80::3%1]:1")};
+  auto names = [&](const std::vector<InterfaceAddresses>& interfaces, const char* setting) {
+    std::string text;
+    for (const InterfaceAddresses& one : withoutUnused(interfaces, setting)) text += one.name + " ";
+    return text;
+  };
+  EXPECT_EQ(names({used, unused}, "eth"), "eth0 ");
+  EXPECT_EQ(names({unused, used}, "eth"), "eth0 ");
+  EXPECT_EQ(names({used, unused}, "eth0,eth1"), "eth0 eth1 ") << "asked for by name";
+  EXPECT_EQ(names({unused, unused}, "eth"), "eth1 eth1 ") << "nothing better";
+}
+
 TEST(Address, OfALinkHasTheScopeOfTheMachineThatUsesIt) {
   auto at = [](const char* text) { return parseAddress(text, "it").value(); };
   // What a parent told, by where this machine is reached.
