@@ -53,6 +53,9 @@ class Interrupted(unittest.TestCase):
         self.assertEqual(run("hpu-compile", MODEL, "--target", "gaudi2", "-o", recipe).returncode, 0)
         self.hpu_run = [os.path.join(BIN, "hpu-run"), recipe, "--input", "zeros", "--iters", "100000000"]
 
+    pauses = (0.5, 2, 8, 30)  # Seconds to the signal; the next one when nothing had run.
+    pause = pauses[0]
+
     def start(self, *command):
         # What a shell's background job ignores is not ignored here.
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.work.name,
@@ -61,7 +64,7 @@ class Interrupted(unittest.TestCase):
         return process
 
     def end(self, process, number, pid=None):
-        time.sleep(0.5)  # Some runs more.
+        time.sleep(self.pause)  # Until the first run, and some runs more.
         os.kill(pid or process.pid, number)
         return process.communicate(timeout=60)
 
@@ -73,11 +76,14 @@ class Interrupted(unittest.TestCase):
 
     def test_hpu_run_writes_the_trace_and_the_times_of_what_ran(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            process = self.start(*self.hpu_run, "--trace", self.trace, "--json")
-            await_handler(process)
-            out, err = self.end(process, number)
-            self.assertEqual(process.returncode, -number, err)
-            value = json.loads(out)
+            for self.pause in self.pauses:
+                process = self.start(*self.hpu_run, "--trace", self.trace, "--json")
+                await_handler(process)
+                out, err = self.end(process, number)
+                self.assertEqual(process.returncode, -number, err)
+                value = json.loads(out)
+                if value["iterations"] > 0:
+                    break
             self.assertIs(value["interrupted"], True)
             self.assertEqual(value["signal"], number.name)
             self.assertGreater(value["iterations"], 0)
@@ -86,10 +92,28 @@ class Interrupted(unittest.TestCase):
             self.assertEqual(self.check_trace()["launches"], value["iterations"])
             self.assertEqual(value["dropped_events"], 0)
 
+    def test_hpu_run_says_in_json_that_nothing_was_run(self):
+        """At once when the handlers are there: it reads its inputs, or opens the device."""
+        numbers = os.path.join(self.work.name, "n.npy")
+        np.save(numbers, np.zeros((360, 1, 8, 8), np.float32))
+        command = [one.replace("zeros", f"image=@{numbers}") for one in self.hpu_run]
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start(*command, "--json")
+            await_handler(process)
+            os.kill(process.pid, number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, -number, err)
+            value = json.loads(out)
+            self.assertEqual((value["interrupted"], value["signal"]), (True, number.name))
+            self.assertIn("iterations", value)
+
     def test_record_keeps_what_was_recorded(self):
-        process = self.start(os.path.join(BIN, "hpu-trace"), "record", "-o", self.trace, "--", *self.hpu_run, "--quiet")
-        await_handler(process, "hpu-run")
-        _, err = self.end(process, signal.SIGINT)
+        for self.pause in self.pauses:
+            process = self.start(os.path.join(BIN, "hpu-trace"), "record", "-o", self.trace, "--", *self.hpu_run, "--quiet")
+            await_handler(process, "hpu-run")
+            _, err = self.end(process, signal.SIGINT)
+            if json.loads(run("hpu-trace", "summary", "--json", self.trace).stdout).get("launches"):
+                break
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         self.assertIn("ended by signal 2", err)
         self.check_trace()

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -22,8 +21,7 @@ constexpr int64_t kOneRequestNs = 250'000'000;
 
 std::atomic<int> gSignal{0};
 std::atomic<int64_t> gFirstNs{0};
-char gMessage[256];  // Written before the handlers are there.
-size_t gMessageBytes = 0;
+std::atomic<const Interrupt*> gCurrent{nullptr};  // The innermost.
 struct sigaction gBefore[std::size(kSignals)];
 bool gTaken[std::size(kSignals)];
 
@@ -40,42 +38,43 @@ void endNow(int signal) {
   raise(signal);  // Takes effect when the handler returns, or at once outside of it.
 }
 
-void onSignal(int signal) {
+std::atomic<int> gEndBy{0};
+
+}  // namespace
+
+void Interrupt::onSignal(int signal) {
   int error = errno;
   int none = 0;
   if (gSignal.compare_exchange_strong(none, signal)) {
     gFirstNs = nowNs();
-    if (gMessageBytes > 0) (void)!write(STDERR_FILENO, gMessage, gMessageBytes);
+    const Interrupt* current = gCurrent;
+    if (current) (void)!write(STDERR_FILENO, current->message_.data(), current->message_.size());
   } else if (nowNs() - gFirstNs > kOneRequestNs) {
     endNow(signal);
   }
   errno = error;
 }
 
-std::atomic<int> gEndBy{0};
-
-}  // namespace
-
-Interrupt::Interrupt(const std::string& what, bool quiet) {
-  gSignal = 0;
-  gMessageBytes = 0;
-  if (!quiet) {
-    int bytes = snprintf(gMessage, sizeof gMessage, "\ninterrupted: %s; again to end at once\n", what.c_str());
-    gMessageBytes = bytes > 0 ? std::min<size_t>(static_cast<size_t>(bytes), sizeof gMessage - 1) : 0;
-  }
+Interrupt::Interrupt(const std::string& what, bool quiet) : outer_(gCurrent) {
+  if (!quiet) message_ = "\ninterrupted: " + what + "; again to end at once\n";
+  if (!outer_) gSignal = 0;
+  gCurrent = this;
+  if (outer_) return;  // Its handlers are there.
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     gTaken[i] = sigaction(kSignals[i], nullptr, &gBefore[i]) == 0 && gBefore[i].sa_handler != SIG_IGN;
     if (!gTaken[i]) continue;
     struct sigaction action = {};
-    action.sa_handler = onSignal;
+    action.sa_handler = &Interrupt::onSignal;
     action.sa_flags = SA_RESTART;
     sigaction(kSignals[i], &action, nullptr);
   }
 }
 
 Interrupt::~Interrupt() {
-  for (size_t i = 0; i < std::size(kSignals); ++i)
-    if (gTaken[i]) sigaction(kSignals[i], &gBefore[i], nullptr);
+  if (!outer_)
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      if (gTaken[i]) sigaction(kSignals[i], &gBefore[i], nullptr);
+  gCurrent = outer_;
 }
 
 int Interrupt::signal() const {

@@ -15,7 +15,8 @@
 
 namespace hpu::tools {
 
-/// At most one at a time; made and destroyed by the main thread.
+/// Made and destroyed by the main thread, a later one first. One inside of another has words of its own and the same
+/// signal: what came before it was made is a signal for it, too.
 class Interrupt {
  public:
   /// The first signal prints "interrupted: `what`; again to end at once" on stderr, unless quiet.
@@ -25,6 +26,11 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   /// The signal that came, or 0. Any thread.
   int signal() const;
+
+ private:
+  static void onSignal(int signal);
+  std::string message_;
+  const Interrupt* outer_;
 };
 
 /// "SIGINT".

@@ -167,6 +167,7 @@ Status writeTrace(Tool& tool, const Arguments& arguments) {
 
 StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   HPU_RETURN_IF_ERROR(checkArguments(arguments));
+  const Interrupt early("ending before the first run", tool.quiet());
   std::vector<DataSet> data;
   if (!arguments.data.empty()) {
     if (!arguments.inputs.empty()) return invalidArgument("--data and --input exclude each other");
@@ -177,6 +178,11 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   HPU_ASSIGN(LoadedProgram program, loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
   if (program.signal != 0)
     return endInterrupted(tool, program.signal, " while the model was compiled; nothing was run");
+  auto endEarly = [&] {
+    tool.json().set("iterations", int64_t{0});
+    return endInterrupted(tool, early.signal(), "; nothing was run");
+  };
+  if (early.signal() != 0) return endEarly();
   if (!arguments.outputDir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(arguments.outputDir, error);
@@ -185,13 +191,14 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
       HPU_RETURN_IF_ERROR(tool.writes(outputPath(arguments, k)));
   }
   HPU_ASSIGN(std::vector<HostTensor> inputs, makeInputs(tool, arguments, program.recipe, data));
+  if (early.signal() != 0) return endEarly();
   DeviceOptions deviceOptions;
   deviceOptions.driver = arguments.driver;
   deviceOptions.index = arguments.device;
   deviceOptions.threads = arguments.threads;
   HPU_ASSIGN(Session session, Session::open(program.recipe, deviceOptions));
   if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(trace::start());
-  Interrupt interrupt("stopping after the run in flight", tool.quiet());
+  const Interrupt interrupt("stopping after the run in flight", tool.quiet());
   HPU_ASSIGN(RunTimes times,
              session.runTimed(inputs, arguments.warmup, arguments.iterations, [&] { return interrupt.signal() != 0; }));
   Json& json = tool.json();

@@ -171,6 +171,7 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
     return invalidArgument("'" + arguments.model +
                            "' is a recipe; give the model that it was made of (hpu-run --data "
                            "compares a recipe's outputs)");
+  const Interrupt early("ending before the comparison", tool.quiet());  // Its signal is that of the others, too.
   HPU_ASSIGN(std::vector<DataSet> sets, readSets(arguments));
   HPU_RETURN_IF_ERROR(protectData(tool, sets, arguments.inputs));
   if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(readLabels(arguments.labels).status());

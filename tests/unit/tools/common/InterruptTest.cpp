@@ -81,6 +81,19 @@ TEST(Interrupt, WhatIsIgnoredStaysIgnoredAndTheRestIsPutBack) {
             128 + SIGTERM);
 }
 
+TEST(Interrupt, OneInsideOfAnotherHasTheSameSignalAndPutsNothingBack) {
+  EXPECT_EQ(ended([] {
+              Interrupt outer("ending", true);
+              {
+                Interrupt inner("stopping", true);
+              }
+              raise(SIGTERM);
+              Interrupt later("stopping", true);
+              return later.signal() == SIGTERM && outer.signal() == SIGTERM ? 0 : 1;
+            }),
+            0);
+}
+
 TEST(Interrupt, EndsByTheSignalWhenAllOthersHaveFinished) {
   base::TemporaryFolder folder;
   static const std::string done = folder.file("done");  // Outlives the child's handlers, and the folder its end.
