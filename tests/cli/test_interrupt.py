@@ -107,6 +107,30 @@ class Interrupted(unittest.TestCase):
             self.assertEqual((value["interrupted"], value["signal"]), (True, number.name))
             self.assertIn("iterations", value)
 
+    def test_the_first_signal_ends_the_wait_for_the_reader_of_a_pipe(self):
+        pipe = os.path.join(self.work.name, "pipe")
+        os.mkfifo(pipe)
+        commands = (([os.path.join(BIN, "hpu-compile"), MODEL, "-o", pipe], "nothing was written"),
+                    ([*self.hpu_run[:-1], "1", "--trace", pipe], "the trace was not written"))
+        for command, words in commands:
+            process = self.start(*command, "--json")
+            await_handler(process)
+            time.sleep(1)  # Whatever it does then: it ends.
+            os.kill(process.pid, signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, -signal.SIGTERM, err)
+            self.assertIs(json.loads(out)["interrupted"], True)
+            if "nothing was run" not in err:  # A slow machine had not come to the pipe.
+                self.assertIn(words, err)
+            with open(pipe, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+                self.assertEqual(file.read() or b"", b"")
+        # One that comes late is waited for.
+        process = self.start(os.path.join(BIN, "hpu-compile"), MODEL, "--quiet", "-o", pipe)
+        await_handler(process)
+        with open(pipe, "rb") as file:
+            self.assertGreater(len(file.read()), 1000)
+        self.assertEqual((process.communicate(timeout=60), process.returncode), (("", ""), 0))
+
     def test_record_keeps_what_was_recorded(self):
         for self.pause in self.pauses:
             process = self.start(os.path.join(BIN, "hpu-trace"), "record", "-o", self.trace, "--", *self.hpu_run, "--quiet")

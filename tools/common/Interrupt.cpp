@@ -2,7 +2,9 @@
 #include "tools/common/Interrupt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,6 +13,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <utility>
+
+#include "base/Format.h"
 
 namespace hpu::tools {
 namespace {
@@ -79,6 +84,27 @@ Interrupt::~Interrupt() {
 
 int Interrupt::signal() const {
   return gSignal;
+}
+
+StatusOr<AwaitedReader> AwaitedReader::of(const std::string& path, const Interrupt& interrupt) {
+  struct stat info;
+  // Open files by number are open already.
+  if (path.starts_with("/dev/") || path.starts_with("/proc/")) return AwaitedReader(-1);
+  while (::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) {
+    int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0) return AwaitedReader(fd);
+    if (errno != ENXIO && errno != EINTR) break;  // Told by who writes.
+    if (interrupt.signal() != 0)
+      return cancelled(base::strCat("nobody had opened the pipe '", path, "' for reading when ",
+                                    signalName(interrupt.signal()), " came"));
+    constexpr timespec kPause{0, 20'000'000};
+    nanosleep(&kPause, nullptr);
+  }
+  return AwaitedReader(-1);
+}
+AwaitedReader::AwaitedReader(AwaitedReader&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+AwaitedReader::~AwaitedReader() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 std::string signalName(int signal) {

@@ -33,6 +33,22 @@ class Interrupt {
   const Interrupt* outer_;
 };
 
+/// Holds a named pipe open that somebody reads, so that writing a file there does not wait for a reader: open(2) would,
+/// and go on waiting through signals.
+class AwaitedReader {
+ public:
+  /// Waits for a reader of `path`; returns at once for what is no named pipe. Errors: kCancelled when nobody has come
+  /// before the interrupt's signal.
+  static StatusOr<AwaitedReader> of(const std::string& path, const Interrupt& interrupt);
+  AwaitedReader(AwaitedReader&& other) noexcept;
+  AwaitedReader& operator=(AwaitedReader&& other) = delete;
+  ~AwaitedReader();
+
+ private:
+  explicit AwaitedReader(int fd) : fd_(fd) {}
+  int fd_;
+};
+
 /// "SIGINT".
 std::string signalName(int signal);
 

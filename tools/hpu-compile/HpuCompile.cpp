@@ -152,12 +152,13 @@ class Dumps {
 };
 
 /// Writes the recipe, or the IR of a partial run.
-Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result) {
+Status writeResult(Tool& tool, const Arguments& arguments, const Interrupt& interrupt, CompileResult& result) {
   if (!result.recipe.valid()) {
     if (arguments.output.empty()) {
       tool.printAsIsAlways(result.ir);
       return okStatus();
     }
+    HPU_ASSIGN(const AwaitedReader reader, AwaitedReader::of(arguments.output, interrupt));
     tool.json().set("ir", arguments.output);
     return base::writeFileAtomic(arguments.output, result.ir);
   }
@@ -166,6 +167,7 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
     tool.json().set("signer", result.recipe.signer());
   }
   const std::string path = recipePath(arguments);
+  HPU_ASSIGN(const AwaitedReader reader, AwaitedReader::of(path, interrupt));
   HPU_RETURN_IF_ERROR(result.recipe.save(path));
   std::error_code error;
   uintmax_t bytes = std::filesystem::file_size(path, error);
@@ -218,7 +220,12 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
     return endInterrupted(tool, interrupt.signal(), "; nothing was written");
   }
   if (!result.ok()) return result.status();
-  HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
+  if (Status written = writeResult(tool, arguments, interrupt, *result); written.code() == StatusCode::kCancelled) {
+    dumps.remove();
+    return endInterrupted(tool, interrupt.signal(), "; nothing was written: " + written.message());
+  } else if (!written.ok()) {
+    return written;
+  }
   addFigures(tool.json(), *result);
   if (tool.jsonMode() && result->recipe.valid()) HPU_RETURN_IF_ERROR(addDeviceTime(tool.json(), result->recipe));
   for (const std::string& name : arguments.reports) {

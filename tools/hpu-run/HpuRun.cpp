@@ -153,8 +153,9 @@ Status checkArguments(const Arguments& arguments) {
 }
 
 /// Ends the recording and writes it.
-Status writeTrace(Tool& tool, const Arguments& arguments) {
+Status writeTrace(Tool& tool, const Arguments& arguments, const Interrupt& interrupt) {
   HPU_ASSIGN(trace::Recording recording, trace::stop());
+  HPU_ASSIGN(const AwaitedReader reader, AwaitedReader::of(arguments.trace, interrupt));
   HPU_RETURN_IF_ERROR(trace::save(recording, arguments.trace).withContext("--trace"));
   tool.json().set("trace", arguments.trace).set("dropped_events", recording.dropped);
   if (arguments.trace != "/dev/stdout")
@@ -218,7 +219,12 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     json.set("iterations", int64_t{0});
   }
   // Behind the times, which a full disk is no reason to keep back.
-  if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(writeTrace(tool, arguments));
+  if (!arguments.trace.empty()) {
+    Status written = writeTrace(tool, arguments, interrupt);
+    if (written.code() == StatusCode::kCancelled)
+      return endInterrupted(tool, interrupt.signal(), "; the trace was not written: " + written.message());
+    HPU_RETURN_IF_ERROR(written);
+  }
   if (!ran) return endBySignal(interrupt.signal());
   if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(writeOutputs(tool, arguments, session));
   std::vector<HostTensor> expected = data.empty() ? std::vector<HostTensor>() : data.front().outputs;

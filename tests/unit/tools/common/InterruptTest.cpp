@@ -2,6 +2,7 @@
 // Signals and outputs, in child processes.
 #include "tools/common/Interrupt.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -90,6 +91,38 @@ TEST(Interrupt, OneInsideOfAnotherHasTheSameSignalAndPutsNothingBack) {
               raise(SIGTERM);
               Interrupt later("stopping", true);
               return later.signal() == SIGTERM && outer.signal() == SIGTERM ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Interrupt, ASignalEndsTheWaitForTheReaderOfAPipe) {
+  base::TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(ended([&] {
+              Interrupt interrupt("stopping", true);
+              for (const std::string& other : {folder.file("none"), folder.path(), std::string("/dev/stdout")})
+                if (!AwaitedReader::of(other, interrupt).ok()) return 1;
+              // The writer's first signal, while it waits.
+              const pid_t waiter = ::getpid();
+              if (fork() == 0) {
+                usleep(100'000);
+                kill(waiter, SIGTERM);
+                _exit(0);
+              }
+              Status status = AwaitedReader::of(pipe, interrupt).status();
+              return status.code() == StatusCode::kCancelled && interrupt.signal() == SIGTERM ? 0 : 2;
+            }),
+            0);
+  // A reader that is there is enough, whatever signal came.
+  EXPECT_EQ(ended([&] {
+              Interrupt interrupt("stopping", true);
+              raise(SIGTERM);
+              const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+              StatusOr<AwaitedReader> awaited = AwaitedReader::of(pipe, interrupt);
+              const bool written = awaited.ok() && base::writeFileAtomic(pipe, "x", 1).ok();
+              char byte = 0;
+              return written && ::read(reader, &byte, 1) == 1 && byte == 'x' ? 0 : 3;
             }),
             0);
 }
