@@ -140,6 +140,14 @@ struct CommandLine::Impl {
   std::vector<std::unique_ptr<CommandLine>> commands;
 };
 
+namespace {
+/// "--nodes" of "-N,--nodes".
+std::string longNameOf(const std::string& name) {
+  const size_t at = name.find("--");
+  return at == std::string::npos ? name : name.substr(at);
+}
+}  // namespace
+
 CommandLine::CommandLine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CommandLine::~CommandLine() = default;
 
@@ -161,15 +169,30 @@ void CommandLine::addOption(const std::string& name, double& target, const std::
 void CommandLine::addOption(const std::string& name, std::vector<std::string>& target, const std::string& help,
                             char separator) {
   // Without this a list option would swallow the positional arguments behind it.
-  auto* option = impl_->app->add_option(name, target, help)->allow_extra_args(false);
-  if (separator) option->delimiter(separator);
+  if (!separator) {
+    impl_->app->add_option(name, target, help)->allow_extra_args(false);
+    return;
+  }
+  // The library's own splitting leaves empty values out.
+  auto split = [&target, separator, longName = longNameOf(name)](const std::vector<std::string>& texts) {
+    target.clear();
+    for (const std::string& text : texts) {
+      for (size_t at = 0; at <= text.size();) {
+        const size_t end = std::min(text.find(separator, at), text.size());
+        if (end == at) throw CLI::ValidationError(longName + ": '" + text + "' has an empty value");
+        target.push_back(text.substr(at, end - at));
+        at = end + 1;
+      }
+    }
+  };
+  impl_->app->add_option_function<std::vector<std::string>>(name, split, help)->allow_extra_args(false);
 }
 void CommandLine::addTuple(const std::string& name, std::vector<std::string>& target, int count,
                            const std::string& help) {
   impl_->app->add_option(name, target, help)->expected(count);
 }
 void CommandLine::addBytes(const std::string& name, int64_t& target, const std::string& help) {
-  auto parse = [&target, longName = name.substr(name.find("--"))](const std::string& text) {
+  auto parse = [&target, longName = longNameOf(name)](const std::string& text) {
     StatusOr<int64_t> bytes = base::parseBytes(text);
     if (!bytes.ok()) throw CLI::ValidationError(longName + ": " + bytes.status().message());
     target = *bytes;

@@ -66,7 +66,8 @@ Status slowNode(Fabric& fabric, int32_t nodes, const WhatIf& change) {
   HPU_ASSIGN(auto parts, pairOf(change.value, what, "NODE:FACTOR"));
   HPU_ASSIGN(int64_t node, wholeFrom(parts.first, 0, nodes - 1, what + ": the node"));
   HPU_ASSIGN(double rate, numberOf(parts.second, what));
-  if (!(rate > 0 && rate <= 1)) return invalidArgument(strCat(what, ": the factor must be above 0 and at most 1"));
+  if (!(rate >= collectives::kLeastNodeRate && rate <= 1))
+    return invalidArgument(strCat(what, ": the factor must be from ", collectives::kLeastNodeRate, " to 1"));
   exceptionAt(fabric, static_cast<int32_t>(node)).rate = rate;
   return okStatus();
 }
@@ -128,12 +129,15 @@ StatusOr<std::vector<int32_t>> parseRanks(const std::vector<std::string>& texts,
 
 StatusOr<std::vector<int64_t>> parseArrivals(const std::vector<std::string>& texts, int32_t ranks) {
   std::vector<int64_t> arrivals;
+  std::vector<bool> given(static_cast<size_t>(ranks));
   for (const std::string& text : texts) {
     HPU_ASSIGN(auto parts, pairOf(text, "--late", "RANK:US"));
     HPU_ASSIGN(int64_t rank, wholeFrom(parts.first, 0, ranks - 1, "--late: rank"));
     HPU_ASSIGN(double us, numberOf(parts.second, "--late"));
     constexpr double kMostUs = 1e9;
     if (us < 0 || us > kMostUs) return invalidArgument(strCat("--late ", text, ": give 0 to 1e9 microseconds"));
+    if (given[static_cast<size_t>(rank)]) return invalidArgument(strCat("--late: rank ", rank, " comes twice"));
+    given[static_cast<size_t>(rank)] = true;
     arrivals.resize(static_cast<size_t>(ranks), 0);
     arrivals[static_cast<size_t>(rank)] = std::llround(us * 1e6);
   }

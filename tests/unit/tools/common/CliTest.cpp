@@ -59,6 +59,17 @@ TEST(Tool, ListOptionsTakeOneValueEachAndLeaveThePositionalsAlone) {
   EXPECT_TRUE(tool.given("--shape"));
 }
 
+TEST(Tool, AListWithAnEmptyValueIsAUserError) {
+  for (const char* wrong : {"2,,8", ",2", "2,", ""}) {
+    Tool tool("tool", "Tests.");
+    std::vector<std::string> nodes;
+    tool.addOption("-N,--nodes", nodes, "Nodes", ',');
+    Outcome outcome = runTool(tool, {"-N", wrong}, kNothing);
+    EXPECT_EQ(outcome.code, 1) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("--nodes: '" + std::string(wrong) + "' has an empty value"));
+  }
+}
+
 TEST(Tool, AnOptionalValueMayBeLeftOut) {
   const std::pair<std::vector<std::string>, double> cases[] = {
       {{}, 0},          {{"--loop"}, 5},   {{"-l"}, 5},          {{"-l", "2"}, 2},

@@ -33,6 +33,7 @@ TEST(SimArguments, LateRanksArriveAtTheirTimeAndTheOthersAtOnce) {
   EXPECT_THAT(*parseArrivals({}, 4), IsEmpty());
   for (const char* wrong : {"4:1", "1", "1:", "1:-1", "1:nan", "1:inf", "x:1", "1:1e12"})
     EXPECT_THAT(parseArrivals({wrong}, 4).status().message(), HasSubstr("--late")) << wrong;
+  EXPECT_THAT(parseArrivals({"0:1", "0:2"}, 4).status().message(), HasSubstr("--late: rank 0 comes twice"));
 }
 
 TEST(SimArguments, AWhatIfIsANameAndAValue) {
@@ -90,8 +91,8 @@ TEST_F(WhatIfs, ThatNameNothingAreErrors) {
            {"rails-down=4:0", "the node '4' is not a whole number from 0 to 3"},
            {"rails-down=0:8", "the rail '8' is not a whole number from 0 to 7"},
            {"rails-down=0", "NODE:RAIL"},
-           {"slow-node=0:0", "above 0"},
-           {"slow-node=0:2", "at most 1"},
+           {"slow-node=0:0.001", "from 0.01 to 1"},
+           {"slow-node=0:2", "from 0.01 to 1"},
            {"slow-node=9:0.5", "from 0 to 3"},
            {"oversubscription=0.5", "oversubscription"},
            {"oversubscription=x", "not a number"},
