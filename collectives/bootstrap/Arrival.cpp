@@ -57,6 +57,11 @@ std::optional<uint64_t> Coordinator::stranger(const std::shared_ptr<Connection>&
   }
   const Meeting meeting = wire::meetingOf(greeted.greeting.type, greeted.greeting.payload, greeted.theirs, greeted.own);
   if (frame.type != MessageType::kProof || !proof.ok() || !isProof(*proof, *secret, Side::kDialler, meeting)) {
+    // It may be a rank that the others wait for; they hear of it when they have waited in vain.
+    if (auto room = rooms_.find(greeted.nonce); room != rooms_.end()) {
+      ++room->second.unproven;
+      room->second.unprovenFrom = connection->peerText();
+    }
     refuse(connection, unavailable("this rank does not know the communicator's secret: the id was changed on its way, "
                                    "or, with HCCL_COMM_ID, its HPU_COMM_SECRET is not rank 0's"));
     return std::nullopt;

@@ -445,8 +445,15 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
         if (member.state != MemberState::kPresent)
           missing.push_back({static_cast<int32_t>(other), member.state, member.description});
       }
+      std::string unproven;
+      if (room.unproven == 1)
+        unproven = base::strCat("; a connection from ", room.unprovenFrom, " did not know the secret");
+      else if (room.unproven > 1)
+        unproven = base::strCat("; ", room.unproven, " connections, the last from ", room.unprovenFrom,
+                                ", did not know the secret");
+      if (!unproven.empty()) unproven += " (HPU_COMM_SECRET, or another id: the same on all ranks)";
       why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(), " did not: ", missingText(missing),
-                                          room.otherRelease.empty() ? "" : "; ", room.otherRelease));
+                                          unproven, room.otherRelease.empty() ? "" : "; ", room.otherRelease));
     }
     failRoom(room, why, rank);
     return true;

@@ -91,6 +91,8 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
     uint64_t nonce = 0, hall = 0;
     Secret secret{};
     bool guessable = false;    ///< Its number follows from its address: who knows it need not be a rank.
+    size_t unproven = 0;       ///< Who came and did not know the secret,
+    std::string unprovenFrom;  ///< and where the last of them was.
     std::string otherRelease;  ///< Who came and speaks another version, and so cannot prove what he is.
     std::shared_ptr<Reactor> reactor;
     std::shared_ptr<Listener> listener;

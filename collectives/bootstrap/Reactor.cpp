@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/bootstrap/Reactor.h"
 
+#include <sys/socket.h>
+
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -167,6 +169,17 @@ void Connection::close() {
 bool Connection::closed() const {
   std::lock_guard lock(reactor_->mutex_);
   return fd_ < 0 || closing_;
+}
+std::string Connection::peerText() const {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  std::lock_guard lock(reactor_->mutex_);
+  if (fd_ >= 0 && ::getpeername(fd_, reinterpret_cast<sockaddr*>(&storage), &size) == 0)
+    if (auto address = fromSockaddr(storage); address.ok()) {
+      const std::string text = address->text();
+      return text.substr(0, text.rfind(':'));
+    }
+  return "an unknown address";
 }
 void Connection::trust(size_t most) {
   std::lock_guard lock(reactor_->mutex_);

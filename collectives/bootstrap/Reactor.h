@@ -53,6 +53,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Proven now (Proof.h): messages of up to so many bytes may come, and silence is fine.
   void trust(size_t most);
   bool closed() const;
+  /// "10.0.0.2", "[fe80::1%2]": where the other end is, without its port; "an unknown address" of a closed one.
+  std::string peerText() const;
 
  private:
   friend class ReactorState;

@@ -38,6 +38,19 @@ TEST(BootstrapFailure, NamesRanksThatDoNotCome) {
   EXPECT_THAT(late.status().message(), HasSubstr("ranks 2 to 3 have not come"));
 }
 
+TEST(BootstrapFailure, SaysThatSomebodyDidNotKnowTheSecret) {
+  const UniqueId id = createUniqueId().value();
+  CoordinatorId wrong = decodeId(id).value();
+  wrong.secret[3] ^= 1;
+  for (int rank : {1, 2})
+    EXPECT_THAT(Bootstrap::joinAt(wrong, rank, 3, {.timeoutMs = 60000}).status().message(),
+                HasSubstr("does not know the communicator's secret"));
+  const Status waited = Bootstrap::join(id, 0, 3, {.timeoutMs = 500}).status();
+  EXPECT_EQ(waited.code(), StatusCode::kDeadlineExceeded) << waited.toString();
+  EXPECT_THAT(waited.message(), HasSubstr("ranks 1 to 2 have not come; 2 connections, the last from "));
+  EXPECT_THAT(waited.message(), HasSubstr(", did not know the secret (HPU_COMM_SECRET"));
+}
+
 TEST(BootstrapFailure, TheFirstDeadlineEndsTheWaitOfAll) {
   // Its process may end then, and be the coordinator's: nobody else could find out who was missing.
   UniqueId id = createUniqueId().value();
