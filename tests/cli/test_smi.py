@@ -44,6 +44,15 @@ def eventually(check):
         time.sleep(0.05)
 
 
+class Nodes(unittest.TestCase):
+    def test_a_node_that_nobody_uses_is_said_to_be_so(self):
+        for arguments in (["--nic", "stats"], ["-L"], []):
+            result = subprocess.run([HPU_SMI, *arguments], capture_output=True, text=True, timeout=60, check=False,
+                                    env={**os.environ, "HPU_NODE": f"nobody.{os.getpid()}"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"no process uses a device of node 'nobody.{os.getpid()}'", result.stderr)
+
+
 class Worker:
     """A process that owns a device."""
 

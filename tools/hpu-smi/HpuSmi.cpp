@@ -119,6 +119,9 @@ StatusOr<ExitCode> run(tools::Tool& tool, const Options& options) {
       if (errno == EPIPE) break;
       return unavailable("cannot write to the standard output: " + base::errnoText(errno));
     }
+    if (first && after.identity != "0" && !anyInUse(after))
+      tool.note(base::strCat("no process uses a device of node '", after.identity,
+                             "' (HPU_NODE): what is shown is of devices that are free"));
     before = std::move(after);
     first = false;
   } while (options.loopSeconds > 0 && !stopped);
