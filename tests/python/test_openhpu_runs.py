@@ -83,6 +83,42 @@ class Runs(Digits):
                               env=dict(os.environ, HPU_WAIT_TIMEOUT_MS="600000"))
         self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "interrupted", ""))
 
+    def test_a_process_ends_while_daemon_threads_compile_and_run(self):
+        work = {"compile": f"openhpu.compile({MODEL!r}, opt_level=3)",
+                "run": "session.run(images)"}
+        for name, call in work.items():
+            code = f"""if True:
+                import sys, threading, time
+                sys.path.insert(0, {os.path.join(BUILD, "python")!r})
+                import openhpu
+                session = openhpu.Session(openhpu.load({self.file!r}))
+                images = openhpu.random_inputs(session.recipe)
+                begun = threading.Event()
+                def work():
+                    while True:
+                        begun.set()
+                        {call}
+                for _ in range(2):
+                    threading.Thread(target=work, daemon=True).start()
+                begun.wait()
+                time.sleep(float(sys.argv[1]))
+                sys.exit(3)"""
+            for delay in ("0", "0.03", "0.1"):
+                with self.subTest(work=name, delay=delay):
+                    done = subprocess.run([sys.executable, "-c", code, delay], capture_output=True, text=True, timeout=120,
+                                          check=False)
+                    self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "", ""))
+
+    def test_a_process_ends_while_a_compilation_goes_on(self):
+        code = f"""if True:
+            import sys
+            sys.path.insert(0, {os.path.join(BUILD, "python")!r})
+            import openhpu
+            compilation = openhpu.compile_async({MODEL!r}, opt_level=3)
+            sys.exit(3)"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "", ""))
+
     def test_dropped_futures_leave_their_memory_alone(self):
         for _ in range(30):
             self.session.run_async(self.images)

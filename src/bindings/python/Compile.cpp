@@ -55,7 +55,7 @@ class Job {
   Job(const std::string& path, const py::dict& given) {
     forgetEnded();
     const CompileOptions options = optionsFrom(given);
-    py::gil_scoped_release released;
+    GilReleased released;
     compilation_ = take(Compilation::startFile(path, options));
   }
   /// Nobody waits any more: it is cancelled, and ends by itself.
@@ -163,7 +163,7 @@ Recipe calibrationRecipe(const std::string& path, const py::dict& given) {
 py::bytes serialized(const Recipe& recipe) {
   std::vector<uint8_t> bytes;
   {
-    py::gil_scoped_release released;
+    GilReleased released;
     bytes = take(recipe.serialize());
   }
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -171,14 +171,14 @@ py::bytes serialized(const Recipe& recipe) {
 
 Recipe deserialized(const py::bytes& bytes) {
   std::string_view view = bytes;
-  py::gil_scoped_release released;
+  GilReleased released;
   return take(Recipe::deserialize(view.data(), view.size()));
 }
 
 }  // namespace
 
 void bindCompile(py::module_& module) {
-  using released = py::call_guard<py::gil_scoped_release>;
+  using released = py::call_guard<GilReleased>;
   py::class_<Recipe>(module, "Recipe")
       .def_static(
           "load", [](const std::string& path) { return take(Recipe::load(path)); }, released())

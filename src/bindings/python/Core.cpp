@@ -101,7 +101,7 @@ void runInterruptibly(std::function<void()> job) {
   Jobs& all = jobs();
   auto outcome = std::make_shared<Outcome>();
   {
-    py::gil_scoped_release released;
+    GilReleased released;
     std::lock_guard<std::mutex> lock(all.mutex);
     if (all.process != getpid()) {
       // A forked child has none of its parent's threads.
@@ -123,7 +123,7 @@ void runInterruptibly(std::function<void()> job) {
   }
   while (true) {
     {
-      py::gil_scoped_release released;
+      GilReleased released;
       std::unique_lock<std::mutex> lock(all.mutex);
       if (all.ended.wait_for(lock, std::chrono::milliseconds(kSliceMs), [&] { return outcome->done; })) break;
     }
@@ -137,7 +137,7 @@ void finishJobs() {
   if (all.process != getpid()) return;
   while (true) {
     {
-      py::gil_scoped_release released;
+      GilReleased released;
       std::unique_lock<std::mutex> lock(all.mutex);
       if (all.ended.wait_for(lock, std::chrono::milliseconds(kSliceMs), [&] { return all.running == 0; })) return;
     }
@@ -152,7 +152,7 @@ void finishJobs() {
 bool waitInSlices(const base::Deadline& deadline, const std::function<bool(int64_t)>& wait) {
   while (true) {
     {
-      py::gil_scoped_release released;
+      GilReleased released;
       if (wait(std::min(deadline.remainingMs(), kSliceMs))) return true;
     }
     if (deadline.expired()) return false;
@@ -210,7 +210,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("finish_jobs", &finishJobs);
   module.def("next_done", [] {
     Completions& completions = Completions::ofProcess();
-    py::gil_scoped_release released;
+    GilReleased released;
     return completions.next();
   });
   module.def("close_done", [] { Completions::ofProcess().close(); });

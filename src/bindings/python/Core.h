@@ -24,6 +24,7 @@
 #include "hpu/event.h"
 #include "hpu/status.h"
 #include "hpu/types.h"
+#include "src/bindings/python/GilReleased.h"
 
 namespace hpu::python {
 

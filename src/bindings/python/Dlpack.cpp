@@ -59,7 +59,8 @@ py::object giveCapsule(const py::array& array, const std::string& dtype) {
   PyObject* kept = array.ptr();
   Py_INCREF(kept);
   const auto letGo = [kept] {
-    if (!Py_IsInitialized()) return;  // The array went with the interpreter.
+    // The array goes with the interpreter.
+    if (!Py_IsInitialized() || (GilReleased::isFinalizing() && !PyGILState_Check())) return;
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF(kept);
     PyGILState_Release(state);

@@ -26,7 +26,7 @@ std::string compareArrays(const std::string& name, const std::string& dtype, con
                           const std::string& precision) {
   tools::Tolerance tolerance = take(tools::toleranceFrom(rtol, atol, take(parsePrecision(precision))));
   tools::HostTensor a = hostTensor(dtype, actual), b = hostTensor(expectedDtype, expected);
-  py::gil_scoped_release released;
+  GilReleased released;
   return tools::toJson(name, tools::compare(a, b, tolerance)).dump(-1);
 }
 

@@ -71,7 +71,7 @@ Event Lane::enqueue(const std::function<Status(Stream&)>& enqueue, std::vector<p
   Event done;
   Status status;
   {
-    py::gil_scoped_release released;
+    GilReleased released;
     std::lock_guard<std::mutex> lock(mutex_);
     status = enqueue(stream_);
     Status recorded = stream_.record(done);
@@ -104,13 +104,13 @@ void Request::wait(std::optional<double> seconds) {
 
 void Request::notify(uint64_t token) const {
   Completions& completions = Completions::ofProcess();
-  py::gil_scoped_release released;
+  GilReleased released;
   check(done_.onDone([&completions, token](const Status&) { completions.add(token); }));
 }
 
 Program::Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe)
     : device_(std::move(device)), recipe_(recipe) {
-  py::gil_scoped_release released;
+  GilReleased released;
   auto start = std::chrono::steady_clock::now();
   executable_ = take(Executable::load(device_->device, recipe_));
   loadMs_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -203,7 +203,7 @@ void bindRuns(py::module_& module) {
         options.hbmBytes = hbm;
         auto made = std::make_shared<OpenDevice>();
         {
-          py::gil_scoped_release released;
+          GilReleased released;
           made->device = take(Device::open(options));
         }
         made->lane = std::make_shared<Lane>(made->device, "copies");
@@ -237,12 +237,12 @@ void bindRuns(py::module_& module) {
            })
       .def("reset",
            [](OpenDevice& open) {
-             py::gil_scoped_release released;
+             GilReleased released;
              check(open.device.reset());
            })
-      .def("inject", &inject, py::call_guard<py::gil_scoped_release>())
+      .def("inject", &inject, py::call_guard<GilReleased>())
       .def("allocate", [](const std::shared_ptr<OpenDevice>& open, int64_t bytes, const std::string& label) {
-        py::gil_scoped_release released;
+        GilReleased released;
         return std::make_shared<DeviceBuffer>(DeviceBuffer{open, take(open->device.allocate(bytes, label))});
       });
 
@@ -276,7 +276,7 @@ void bindRuns(py::module_& module) {
 
   module.def("trace_start", [] { check(trace::start()); });
   module.def("trace_stop", [](const std::string& path) {
-    py::gil_scoped_release released;
+    GilReleased released;
     check(trace::stop(path));
   });
   module.def("trace_cancel", &trace::cancel);
