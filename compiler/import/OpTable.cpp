@@ -16,8 +16,8 @@ std::vector<const OpRow*> allRows() {
 }
 
 const OpRow* findRow(llvm::StringRef op) {
-  static const llvm::StringMap<const OpRow*> byName = [] {
-    llvm::StringMap<const OpRow*> map;
+  static const llvm::StringMap<const OpRow*>& byName = []() -> auto& {
+    auto& map = *new llvm::StringMap<const OpRow*>;
     for (const OpRow* row : allRows()) map[row->op] = row;
     return map;
   }();

@@ -107,7 +107,7 @@ mlir::TypeID kind() {
 /// The function of an op without attributes on floats; null for other ops.
 double (*floatUnary(Operation* op))(double) {
   using F = double (*)(double);
-  static const llvm::DenseMap<mlir::TypeID, F> table = {
+  static const auto& table = *new llvm::DenseMap<mlir::TypeID, F>{
       {kind<ReluOp>(), +[](double x) { return x < 0 ? 0.0 : x; }},
       {kind<SigmoidOp>(), sigmoid},
       {kind<TanhOp>(), +[](double x) { return std::tanh(x); }},
@@ -143,7 +143,7 @@ double (*floatUnary(Operation* op))(double) {
 /// The same for integers: those that keep integers integers.
 int64_t (*integerUnary(Operation* op))(int64_t) {
   using F = int64_t (*)(int64_t);
-  static const llvm::DenseMap<mlir::TypeID, F> table = {
+  static const auto& table = *new llvm::DenseMap<mlir::TypeID, F>{
       {kind<ReluOp>(), +[](int64_t x) { return x < 0 ? int64_t{0} : x; }},
       {kind<NegOp>(), +[](int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }},
       {kind<AbsOp>(), +[](int64_t x) { return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x; }},

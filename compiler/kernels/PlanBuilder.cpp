@@ -379,7 +379,7 @@ StatusOr<KernelPlan> PlanBuilder::build() {
 /// A kernel that only moves f64 does not care what the bits mean: the same kernel over i64, which
 /// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
 static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
-  static const llvm::DenseSet<mlir::TypeID> kMovements = {
+  static const auto& kMovements = *new llvm::DenseSet<mlir::TypeID>{
       kind<TransposeOp>(), kind<RelayoutOp>(), kind<ReshapeOp>(),        kind<SliceOp>(),  kind<ExpandOp>(),
       kind<ConcatOp>(),    kind<GatherOp>(),   kind<GatherElementsOp>(), kind<BitcastOp>()};
   auto isF64 = [&](int node) { return graph.nodes[node].type == ElementType::kF64; };

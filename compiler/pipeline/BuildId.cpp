@@ -8,9 +8,9 @@
 namespace hpu::pipeline {
 
 const std::string& buildId() {
-  static const std::string id = base::strCat(HPU_VERSION_STRING, " ",
+  static const auto& id = *new std::string(base::strCat(HPU_VERSION_STRING, " ",
 #include "SourceId.inc"
-  );
+                                                        ));
   return id;
 }
 

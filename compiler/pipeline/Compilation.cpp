@@ -18,6 +18,7 @@
 #include "base/StatusMacros.h"
 #include "base/Thread.h"
 #include "compiler/import/ShareGraph.h"
+#include "compiler/pipeline/ExitSafety.h"
 #include "compiler/support/KnownOptions.h"
 #include "hpu/compiler.h"
 
@@ -45,6 +46,7 @@ struct Shared final : base::StopsAtExit {
     return changed.wait_until(lock, until, [&] { return ended; });
   }
   bool workAtExit() override { return false; }
+  const char* nameAtExit() const noexcept override { return "a compilation"; }
 };
 
 /// A function of the program; no call returns what it throws.
@@ -112,8 +114,10 @@ struct Compilation::State {
   ~State() {
     shared->cancelled = true;
     if (!thread.joinable()) return;
-    // A function of onDone let go of the last handle.
-    if (thread.get_id() == std::this_thread::get_id())
+    // A function of onDone let go of the last handle; or this is a static object's, and the exit has waited for the
+    // thread as long as it does.
+    if (thread.get_id() == std::this_thread::get_id() ||
+        (base::isExitThread() && !shared->awaitExit(std::chrono::steady_clock::now())))
       thread.detach();
     else
       thread.join();
@@ -122,6 +126,7 @@ struct Compilation::State {
   static StatusOr<std::shared_ptr<State>> begin(Compile compile, const CompileOptions& options, std::string phase) {
     auto state = base::makeProcessOwned<State>();
     state->shared->phase = std::move(phase);
+    pipeline::makeStaticsFirst();
     base::stopAtExit(state->shared);
     try {
       state->thread = base::startThread(

@@ -39,7 +39,7 @@ using namespace mlir;
 namespace hpu::pipeline {
 
 const std::vector<PhaseEntry>& phases() {
-  static const std::vector<PhaseEntry> list = {
+  static const auto& list = *new std::vector<PhaseEntry>{
 #define HPU_PHASE(name, text) {Phase::k_##name, #name, text},
 #include "compiler/pipeline/Phases.def"
   };

@@ -8,18 +8,16 @@
 
 namespace hpu::pipeline {
 
-ProgramFunctions::ProgramFunctions(const CompileOptions& given) : given_(given) {
-  if (!given.onPhase && !given.isCancelled) return;
-  made_ = given;
+ProgramFunctions::ProgramFunctions(const CompileOptions& given) : given_(given), made_(given) {
   if (given.onPhase)
-    made_->onPhase = [this](const PhaseInfo& info) {
+    made_.onPhase = [this](const PhaseInfo& info) {
       if (failed_.load(std::memory_order_relaxed)) return;
       Status status = base::callProgram(base::strCat("CompileOptions::onPhase (phase ", info.name, ")"),
                                         [&] { given_.onPhase(info); });
       if (!status.ok()) fail(std::move(status));
     };
-  made_->isCancelled = [this] {
-    if (failed_.load(std::memory_order_relaxed)) return true;
+  made_.isCancelled = [this] {
+    if (failed_.load(std::memory_order_relaxed) || runs_.isToEnd()) return true;
     if (!given_.isCancelled) return outer_ && outer_->isCancelled();
     bool cancelled = true;
     Status status = base::callProgram("CompileOptions::isCancelled", [&] { cancelled = given_.isCancelled(); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgramFunctions: the functions of CompileOptions as the compiler calls them: what they throw ends the compilation.
-// The one thing to know: the compiler is compiled without exceptions, so they must not pass through it; this is with
-// them, and without MLIR.
+// ProgramFunctions: the functions of CompileOptions as the compiler calls them: what they throw ends the compilation,
+// and so does the exit of the process. The one thing to know: the compiler is compiled without exceptions, so they must
+// not pass through it; this is with them, and without MLIR.
 //
 //   ProgramFunctions functions(given);
 //   StatusOr<CompileResult> result = work(functions.options());
@@ -10,9 +10,9 @@
 
 #include <atomic>
 #include <mutex>
-#include <optional>
 #include <string_view>
 
+#include "compiler/pipeline/ExitSafety.h"
 #include "compiler/support/Cancellation.h"
 #include "hpu/compiler.h"
 
@@ -27,7 +27,9 @@ class ProgramFunctions {
   ProgramFunctions& operator=(const ProgramFunctions&) = delete;
 
   /// `given` with functions that do not throw; after one has thrown, isCancelled is true.
-  const CompileOptions& options() const { return made_ ? *made_ : given_; }
+  const CompileOptions& options() const { return made_; }
+  /// The process exits: what is begun now, it does not wait for.
+  bool isTooLate() const noexcept { return runs_.isToEnd(); }
   /// "CompileOptions::onPhase (phase fuse) has thrown: ...", of the first that has; ok when none has.
   Status failure() const;
 
@@ -36,10 +38,11 @@ class ProgramFunctions {
 
   const CompileOptions& given_;
   support::Cancellation* const outer_ = support::Cancellation::current();
-  std::optional<CompileOptions> made_;
+  CompileOptions made_;
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;  // Guards the failure.
   Status failure_;
+  const RunsUntilExit runs_;  ///< Ends first: the compilation is over.
 };
 
 }  // namespace hpu::pipeline

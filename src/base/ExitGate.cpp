@@ -8,6 +8,7 @@
 
 #include "base/Abandon.h"
 #include "base/AtFork.h"
+#include "base/Format.h"
 #include "base/Log.h"
 
 namespace hpu::base {
@@ -53,7 +54,7 @@ void close() noexcept try {
     if (entry->awaitExit(inTime)) continue;
     cutShort.store(true, std::memory_order_relaxed);
     if (!entry->awaitExit(inTime + kPatience))
-      HPU_LOG(kError, "the process exits while work of a device runs that does not end");
+      HPU_LOG(kError, strCat("the process exits while ", entry->nameAtExit(), " runs that does not end"));
   }
   cutShort.store(false, std::memory_order_relaxed);
 } catch (...) {

@@ -22,6 +22,8 @@ class StopsAtExit {
   virtual bool awaitExit(std::chrono::steady_clock::time_point until) noexcept = 0;
   /// Does a piece of its work, if there is some; whether it did.
   virtual bool workAtExit() = 0;
+  /// What runs of it, for the message of a process that waited for it in vain.
+  virtual const char* nameAtExit() const noexcept { return "work of a device"; }
 };
 
 /// From now on it is stopped when the process exits. Of a forked child it is not. Any thread may call.
