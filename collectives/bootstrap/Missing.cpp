@@ -70,4 +70,29 @@ std::string missingText(const std::vector<MissingRank>& missing) {
   return text;
 }
 
+std::vector<int32_t> absentRanks(std::string_view error) {
+  std::vector<int32_t> ranks;
+  // What stands before `at`: a number, and what introduces it.
+  const auto numberBefore = [&](size_t at, std::string_view before, size_t& begin) -> int64_t {
+    begin = at;
+    while (begin > 0 && error[begin - 1] >= '0' && error[begin - 1] <= '9') --begin;
+    auto number = base::parseInt(error.substr(begin, at - begin));
+    if (!number.ok() || !error.substr(0, begin).ends_with(before)) return -1;
+    begin -= before.size();
+    return *number;
+  };
+  constexpr std::string_view kOne = " has not come", kSome = " have not come";
+  size_t begin = 0;
+  for (size_t at = 0; (at = error.find(kOne, at)) != std::string_view::npos; at += kOne.size())
+    if (const int64_t rank = numberBefore(at, "rank ", begin); rank >= 0) ranks.push_back(static_cast<int32_t>(rank));
+  for (size_t at = 0; (at = error.find(kSome, at)) != std::string_view::npos; at += kSome.size()) {
+    const int64_t last = numberBefore(at, " to ", begin);
+    const int64_t first = last < 0 ? -1 : numberBefore(begin, "ranks ", begin);
+    constexpr int64_t kMost = 8;
+    for (int64_t rank = first; first >= 0 && rank <= std::min(last, first + kMost - 1); ++rank)
+      ranks.push_back(static_cast<int32_t>(rank));
+  }
+  return ranks;
+}
+
 }  // namespace hpu::collectives

@@ -29,5 +29,7 @@ std::string encodeMissing(const std::vector<MissingRank>& missing);
 StatusOr<std::vector<MissingRank>> decodeMissing(std::string_view payload);
 /// "rank 2 has not come; rank 5 (process 123 on host-a) has died".
 std::string missingText(const std::vector<MissingRank>& missing);
+/// The ranks of which an error with such a text says that they have not come.
+std::vector<int32_t> absentRanks(std::string_view error);
 
 }  // namespace hpu::collectives

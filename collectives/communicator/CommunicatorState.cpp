@@ -15,8 +15,10 @@
 #include "base/StatusMacros.h"
 #include "base/Thread.h"
 #include "collectives/bootstrap/Address.h"
+#include "collectives/bootstrap/Missing.h"
 #include "collectives/communicator/Ports.h"
 #include "collectives/communicator/Work.h"
+#include "collectives/executor/Calls.h"
 #include "collectives/transport/shm/ShmTransport.h"
 #include "hpu/callback.h"
 #include "hpu/health.h"
@@ -101,7 +103,9 @@ Status CommunicatorState::asyncError() const {
   // A rank that has nothing to do does not hear of it otherwise.
   for (int peer = 0; peer < ranks(); ++peer)
     if (peer != rank() && (transport_->gone(peer) || !transport_->abortReason(peer).ok())) {
-      Status failed = transport_->peerStatus(peer).withContext(title());
+      const Status status = transport_->peerStatus(peer), reason = transport_->abortReason(peer);
+      Status failed =
+          Status(reason.ok() ? status.code() : heardFrom(peer, reason).code(), status.message()).withContext(title());
       tellOnce(failed);
       return failed;
     }
@@ -388,8 +392,20 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(const std
     }
     return okStatus();
   };
+  // Who has not come is known by its new number only, which is another rank's old one.
+  auto named = [peers = peers_, members, nodes = placement_->node, name = name_](const Status& status) {
+    std::string old;
+    for (int32_t absent : absentRanks(status.message())) {
+      if (static_cast<size_t>(absent) >= members.size()) continue;
+      const auto member = static_cast<size_t>(members[static_cast<size_t>(absent)]);
+      old += base::strCat(old.empty() ? "" : ", ", "rank ", absent, " is rank ", member, " of '", name, "' (process ",
+                          peers[member].process.pid, " of node ", nodes[member], ")");
+    }
+    if (old.empty()) return status;
+    return Status::because(status, status.code(), base::strCat(status.message(), "; ", old));
+  };
   // The hall stays open until all have come: this communicator may go.
-  creation.meet = [room, look, hall = hall_, at = creation.rank, of = creation.ranks,
+  creation.meet = [room, look, named, hall = hall_, at = creation.rank, of = creation.ranks,
                    interrupt = creation.interrupt](int64_t timeoutMs) -> StatusOr<std::shared_ptr<Bootstrap>> {
     auto met = Bootstrap::joinAt(room, at, of, {.timeoutMs = timeoutMs, .interrupt = interrupt, .look = look});
     // It knows better what ended than whoever only lost it. A process that is killed closes its
@@ -398,6 +414,7 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(const std
       HPU_RETURN_IF_ERROR(look());
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+    if (met.status().code() == StatusCode::kDeadlineExceeded) return named(met.status());
     return met;
   };
   creation.decline = [room, at = creation.rank, of = creation.ranks](const Status& why) {

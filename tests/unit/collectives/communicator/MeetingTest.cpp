@@ -176,6 +176,22 @@ TEST(Meeting, ShrinksThatDifferAreAnErrorForAll) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
+TEST(Meeting, AShrinkThatIsWaitedForInVainNamesTheOldRanks) {
+  World world = World::make(6);
+  std::vector<Status> results = world.each([&](int rank) -> Status {
+    // Ranks 2 to 4 of the new one do not call.
+    if (rank != 0 && rank != 2) return okStatus();
+    return world.comms[static_cast<size_t>(rank)].shrink({1}, {.initTimeoutMs = 1000}).status();
+  });
+  for (size_t rank : {0, 2}) {
+    EXPECT_EQ(results[rank].code(), StatusCode::kDeadlineExceeded) << results[rank].toString();
+    EXPECT_THAT(results[rank].message(), HasSubstr("ranks 2 to 4 have not come"));
+    for (const char* old : {"rank 2 is rank 3 of '", "rank 3 is rank 4 of '", "rank 4 is rank 5 of '"})
+      EXPECT_THAT(results[rank].message(), HasSubstr(old));
+    EXPECT_THAT(results[rank].message(), HasSubstr(std::to_string(::getpid()) + " of node 0)"));
+  }
+}
+
 TEST(Meeting, WhoWaitsForAFirstRankThatHasLeftIsTold) {
   World world = World::make(3);
   auto begin = std::chrono::steady_clock::now();
