@@ -17,6 +17,15 @@ std::string_view opName(uint8_t op) {
   return op < 5 ? names[op] : "unknown";
 }
 
+// What all messages about calls that differ have in common: their reader may be a rank that only heard of it.
+constexpr std::string_view kAsOperation = " as operation ", kAsMessage = " as message ";
+
+bool isMismatch(const Status& status) {
+  const std::string& text = status.message();
+  return status.code() == StatusCode::kInvalidArgument &&
+         (text.find(kAsOperation) != std::string::npos || text.find(kAsMessage) != std::string::npos);
+}
+
 bool hasRoot(Collective collective) {
   switch (collective) {
     case Collective::kBroadcast:
@@ -95,7 +104,7 @@ std::string callName(const CallRecord& record) {
   return strCat(collectiveName(static_cast<Collective>(record.collective)), " #", record.sequence);
 }
 
-Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) {
+Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int rank, int peer) {
   std::vector<std::string> differences;
   auto compare = [&](bool same, const char* what) {
     if (!same) differences.emplace_back(what);
@@ -109,29 +118,34 @@ Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) 
   compare(mine.root == theirs.root, "root");
   compare(mine.destination == theirs.destination, "destination");
   if (!differences.empty()) {
-    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ", mine.sequence,
-                                  " where this rank called ", callText(mine), ": they differ in ",
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), kAsOperation, mine.sequence,
+                                  " where rank ", rank, " called ", callText(mine), ": they differ in ",
                                   base::join(differences)));
   }
   if (mine.tableHash != theirs.tableHash) {
-    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ", mine.sequence,
-                                  " with another tuner table (HPU_COMM_TUNER_TABLE) than this "
-                                  "rank: all ranks need the same"));
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), kAsOperation, mine.sequence,
+                                  " with another tuner table (HPU_COMM_TUNER_TABLE) than rank ", rank,
+                                  ": all ranks need the same"));
   }
   if (mine.direct != theirs.direct) {
-    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ", mine.sequence,
-                                  " with another HPU_COMM_DIRECT than this rank: all ranks need "
-                                  "the same"));
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), kAsOperation, mine.sequence,
+                                  " with another HPU_COMM_DIRECT than rank ", rank, ": all ranks need the same"));
   }
   return okStatus();
 }
 
 Status heardFrom(int peer, const Status& reason) {
   constexpr std::string_view kGaveUp = " gave up: ";
-  const bool relayed = reason.message().find(kGaveUp) != std::string::npos;
-  const bool keep = reason.code() == StatusCode::kUnavailable || reason.code() == StatusCode::kDeadlineExceeded;
-  return {keep ? reason.code() : StatusCode::kAborted,
-          relayed ? reason.message() : strCat("rank ", peer, kGaveUp, reason.message())};
+  const bool keep =
+      reason.code() == StatusCode::kUnavailable || reason.code() == StatusCode::kDeadlineExceeded || isMismatch(reason);
+  const StatusCode code = keep ? reason.code() : StatusCode::kAborted;
+  const std::string& text = reason.message();
+  const size_t heard = text.find(kGaveUp);
+  if (heard == std::string::npos) return {code, strCat("rank ", peer, kGaveUp, text)};
+  // The operation in which the peer heard it is this rank's, too; anything else, with names in quotes, is news.
+  const size_t who = text.rfind("rank ", heard);
+  const bool ofCall = who != std::string::npos && text.substr(0, who).find('\'') == std::string::npos;
+  return {code, ofCall ? text.substr(who) : text};
 }
 
 }  // namespace hpu::collectives

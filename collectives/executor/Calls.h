@@ -22,11 +22,13 @@ std::string callText(const CallRecord& record, bool numbered = false);
 /// "all-reduce #7".
 std::string callName(const CallRecord& record);
 /// Ok when both ranks called the same. Errors: kInvalidArgument, "rank 3 called all-gather of 1024
-/// bf16 as operation 7 where this rank called all-reduce (sum) of 4096 f32: they differ in ...".
-Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer);
+/// bf16 as operation 7 where rank 0 called all-reduce (sum) of 4096 f32: they differ in ...": both by
+/// their numbers, since other ranks pass the text on.
+Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int rank, int peer);
 
 /// The failure here when `peer` gave up for `reason`: "rank 2 gave up: ...", or what it had heard
-/// itself from the first that did. kUnavailable and kDeadlineExceeded stay, all else is kAborted.
+/// itself from the first that did. kUnavailable, kDeadlineExceeded and the kInvalidArgument of calls that differ stay,
+/// all else is kAborted.
 Status heardFrom(int peer, const Status& reason);
 
 }  // namespace hpu::collectives

@@ -97,7 +97,7 @@ Status CollectiveRun::readRecords(bool& moved) {
     auto record = peers_.transport().record(peer, mine_.sequence);
     if (!record) continue;
     if (record->fingerprint != mine_.fingerprint) {
-      HPU_RETURN_IF_ERROR(compareCalls(mine_, *record, peer));
+      HPU_RETURN_IF_ERROR(compareCalls(mine_, *record, peers_.rank(), peer));
       return internalError(
           strCat("rank ", peer, " called ", callText(*record, true), " and says that it is another call"));
     }

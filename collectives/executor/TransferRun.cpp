@@ -77,8 +77,9 @@ Status TransferRun::pushSelf(Pace& pace, bool& moved, bool& paused, Finished& fi
     Pending& receive = line.receives.front();
     const Transfer &from = send.transfer(), &to = receive.transfer();
     if (from.count != to.count || from.type != to.type) {
-      return invalidArgument(strCat("this rank sends ", contents(from.count, static_cast<uint32_t>(from.type)),
-                                    " to itself as transfer ", line.firstSend, " and receives ",
+      return invalidArgument(strCat("rank ", peers_.rank(), " sends ",
+                                    contents(from.count, static_cast<uint32_t>(from.type)), " to itself as transfer ",
+                                    line.firstSend, " and receives ",
                                     contents(to.count, static_cast<uint32_t>(to.type))));
     }
     moved = true;
@@ -125,9 +126,9 @@ Status TransferRun::pushSends(int peer, bool& moved, Finished& finished) {
       if (!reply) break;
       const Transfer& mine = send.transfer();
       if (reply->tag.count != mine.count || reply->tag.type != static_cast<uint32_t>(mine.type)) {
-        return invalidArgument(strCat("this rank sends ", contents(mine.count, static_cast<uint32_t>(mine.type)),
-                                      " as message ", line.firstSend, " to rank ", peer, ", which receives ",
-                                      contents(reply->tag.count, reply->tag.type)));
+        return invalidArgument(strCat(
+            "rank ", peers_.rank(), " sends ", contents(mine.count, static_cast<uint32_t>(mine.type)), " as message ",
+            line.firstSend, " to rank ", peer, ", which receives ", contents(reply->tag.count, reply->tag.type)));
       }
       send.replied = true;
       send.batch->results[send.index].arrivalPs = reply->tag.arrivalPs;
@@ -165,7 +166,7 @@ Status TransferRun::pushReceives(int peer, Pace& pace, bool& moved, bool& paused
     const Transfer& mine = receive.transfer();
     if (message->tag.count != mine.count || message->tag.type != static_cast<uint32_t>(mine.type)) {
       return invalidArgument(strCat("rank ", peer, " sends ", contents(message->tag.count, message->tag.type),
-                                    " as message ", line.firstReceive, " to this rank, which receives ",
+                                    " as message ", line.firstReceive, " to rank ", peers_.rank(), ", which receives ",
                                     contents(mine.count, static_cast<uint32_t>(mine.type))));
     }
     if (message->damaged)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "collectives/executor/Calls.h"
@@ -11,6 +12,7 @@ namespace hpu::collectives {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 CallRecord call() {
   CallRecord record;
@@ -28,17 +30,33 @@ TEST(Calls, OperandsTimesAndScalesMayDiffer) {
   other.output = 0x2000;
   other.arrivalPs = 5;
   other.scale = 2;
-  EXPECT_TRUE(compareCalls(call(), other, 1).ok());
+  EXPECT_TRUE(compareCalls(call(), other, 0, 1).ok());
 }
 
 TEST(Calls, WhatDiffersIsNamed) {
   CallRecord other = call();
   other.count = 99;
   other.root = 1;
-  Status status = compareCalls(call(), other, 3);
+  Status status = compareCalls(call(), other, 0, 3);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("rank 3 called reduce (sum) of 99 f32 to rank 1"));
+  EXPECT_THAT(status.message(), HasSubstr("where rank 0 called reduce (sum) of 100 f32"));
   EXPECT_THAT(status.message(), HasSubstr("they differ in count, root"));
+}
+
+TEST(Calls, AMismatchThatIsHeardOfStaysOneAndNamesWhoFoundIt) {
+  CallRecord other = call();
+  other.count = 99;
+  const Status first = heardFrom(0, compareCalls(call(), other, 0, 3));
+  EXPECT_EQ(first.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(first.message(), StartsWith("rank 0 gave up: rank 3 called reduce"));
+  // Passed on with the context of who passed it on.
+  const Status second = heardFrom(2, first.withContext("reduce #7 (sum) of 100 f32 to rank 0"));
+  EXPECT_EQ(second.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(second.message(), first.message());
+  for (const auto& [status, code] : {std::pair(unavailable("gone"), StatusCode::kUnavailable),
+                                     std::pair(invalidArgument("its input is nowhere"), StatusCode::kAborted)})
+    EXPECT_EQ(heardFrom(1, status).code(), code) << status.toString();
 }
 
 TEST(Calls, FingerprintsAreAlikeWhereCallsFitTogether) {
@@ -68,13 +86,13 @@ TEST(Calls, FingerprintsAreAlikeWhereCallsFitTogether) {
     }
   for (const CallRecord& a : records)
     for (const CallRecord& b : records)
-      EXPECT_EQ(a.fingerprint == b.fingerprint, compareCalls(a, b, 1).ok()) << callText(a) << ", " << callText(b);
+      EXPECT_EQ(a.fingerprint == b.fingerprint, compareCalls(a, b, 0, 1).ok()) << callText(a) << ", " << callText(b);
 }
 
 TEST(Calls, ARankThatRunsSchedulesCannotMeetOneThatDoesNot) {
   CallRecord other = call();
   other.direct = 0;
-  Status status = compareCalls(call(), other, 2);
+  Status status = compareCalls(call(), other, 0, 2);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("HPU_COMM_DIRECT"));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
 
 #include "World.h"
@@ -64,7 +65,7 @@ TEST(ExecutorFaults, EveryRankIsToldWhoCalledWhatElse) {
       for (int r = 0; r < 3; ++r) {
         expectError(outcomes[static_cast<size_t>(r)], StatusCode::kInvalidArgument,
                     {"comm rank", "rank 3 called", one.theirs, "as operation 3",
-                     "this rank called all-reduce (sum) of 4096 f32", one.differs});
+                     "rank " + std::to_string(r) + " called all-reduce (sum) of 4096 f32", one.differs});
       }
       expectError(outcomes[3], StatusCode::kInvalidArgument,
                   {"called all-reduce (sum) of 4096 f32 as operation 3", one.theirs});
