@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the ranks of a communicator come together: they meet, tell each other where they are, and make the transport
 // that suits that: shared memory in a node, and a network between nodes.
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <memory>
+#include <system_error>
 #include <utility>
 
+#include "base/File.h"
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/Log.h"
@@ -64,6 +72,40 @@ void networkCounters(uint64_t (&counters)[node::kNumNetworkCounters]) {
   set(Counter::kCongestionMarks, c.congestionSeen);
 }
 
+/// The setting's file for this process: one that all processes of a job name alike would be written over.
+std::string captureOf(std::string file) {
+  std::error_code error;
+  const auto type = std::filesystem::status(file, error).type();
+  const bool mayBeReplaced =
+      type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found;
+  if (!file.empty() && mayBeReplaced && file.find("%p") == std::string::npos) file += ".%p";
+  return file;
+}
+
+/// "10.0.0.1 (eth0, MTU 1500)"; the address alone when its interface has gone meanwhile.
+std::string interfaceText(const Address& address) {
+  const std::string withPort = address.text();
+  const std::string text = withPort.substr(0, withPort.rfind(':'));
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return text;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  for (const ifaddrs* at = list; at; at = at->ifa_next) {
+    if (!at->ifa_addr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)) continue;
+    sockaddr_storage storage{};
+    std::memcpy(&storage, at->ifa_addr,
+                at->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    auto found = fromSockaddr(storage);
+    if (!found.ok()) continue;
+    found->port = address.port;
+    if (*found != address) continue;
+    std::string mtu;
+    if (auto file = base::readTextFile(base::strCat("/sys/class/net/", at->ifa_name, "/mtu"), 64); file.ok())
+      mtu = base::strCat(", MTU ", file->substr(0, file->find('\n')));
+    return base::strCat(text, " (", at->ifa_name, mtu, ")");
+  }
+  return text;
+}
+
 /// What carries data to other nodes by one address of this machine, as the settings say. `rail`: its number.
 StatusOr<std::shared_ptr<net::Network>> networkAt(const Address& local, size_t rail = 0) {
   HPU_ASSIGN(const std::string kind, settings::getString(Setting::HPU_COMM_NETWORK));
@@ -81,6 +123,7 @@ StatusOr<std::shared_ptr<net::Network>> networkAt(const Address& local, size_t r
     return net::verbsNetwork(local, verbs);
   }
   HPU_ASSIGN(roce.capture, settings::getString(Setting::HPU_COMM_ROCE_PCAP));
+  roce.capture = captureOf(std::move(roce.capture));
   if (rail > 0 && !roce.capture.empty()) roce.capture += base::strCat(".rail", rail);
   HPU_ASSIGN(const std::string faults, settings::getString(Setting::HPU_COMM_ROCE_FAULTS));
   if (!faults.empty()) {
@@ -283,10 +326,11 @@ StatusOr<std::shared_ptr<Transport>> CommunicatorState::makeTransport(const base
   net.timeoutMs = deadline.remainingMs();
   net.allGather = gatherOf(bootstrap_);
   std::string from;
-  for (const Address& address : addresses) from += (from.empty() ? "" : ", ") + address.text();
+  for (const Address& address : addresses) from += (from.empty() ? "" : ", ") + interfaceText(address);
   HPU_LOG(kInfo, base::strCat("communicator ", title(), ": data to other nodes by ", net.network->name(), " from ",
                               from, ipOrder_ == IpOrder::kV6First ? " (IPv6, which all ranks have)" : "",
-                              rails_ <= 1 ? "" : base::strCat(", over ", addresses.size(), " rails of its own")));
+                              rails_ <= 1 ? "" : base::strCat(", over ", addresses.size(), " rails of its own"),
+                              "; it is of node ", node, " of ", placement_->nodes));
   return createNetTransport(net);
 }
 

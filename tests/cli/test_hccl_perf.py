@@ -146,6 +146,27 @@ class Perf(unittest.TestCase):
             self.assertEqual(code, 1, error)
             self.assertRegex(error, "this machine has no RDMA device|needs the library libibverbs|built without libibverbs' headers")
 
+    def test_ranks_of_a_launcher_take_their_own_devices_and_say_what_carries_data(self):
+        own = f"own.{os.getpid()}"
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            where = f"127.0.0.1:{one.getsockname()[1]}"
+        common = {"HPU_LOG_LEVEL": "info", "HCCL_COMM_ID": where, "HPU_COMM_NETWORK": "roce"}
+        with tempfile.TemporaryDirectory() as folder:
+            environments = [{**one, **common, "HPU_NODE": f"{own}.{rank // 2}", "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2",
+                             "HPU_COMM_ROCE_PCAP": os.path.join(folder, "job.pcap")}
+                            for rank, one in enumerate(torchrun(4, JOB + 7))]
+            for rank, (code, _, error) in enumerate(job(environments, "all_reduce", "-b", "1K", "-e", "1K", "--target", "gaudi2")):
+                self.assertEqual(code, 0, error)
+                self.assertRegex(error, r"on device 0000:1a:00\.0 is ready" if rank % 2 else r"on device 0000:19:00\.0 is ready")
+                self.assertRegex(error, r"data to other nodes by roce from \S+ \(lo, MTU \d+\).*; it is of node "
+                                 + f"{rank // 2} of 2")
+            # Without %p in the name each process has a file of its own all the same.
+            files = os.listdir(folder)
+            self.assertEqual(len(files), 4, files)
+            for file in files:
+                self.assertRegex(file, r"^job\.pcap\.\d+$")
+
     def test_device_time_between_nodes_is_the_same_in_ten_runs_over_any_network(self):
         arguments = ("all_reduce", "--ranks", "5", "--nodes", "2", "-b", "1K", "-e", "1M", "-f", "32", "--iters", "3", "--no-check")
         runs = [[line["device_us"] for line in results(*arguments, "--transport", transport)] for transport in ["tcp", "roce"] * 5]

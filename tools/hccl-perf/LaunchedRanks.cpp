@@ -340,9 +340,7 @@ StatusOr<ExitCode> runLaunchedRank(const LauncherEnvironment& launch, const std:
   std::string job = jobName(launch, [](const char* variable) -> const char* { return std::getenv(variable); });
   std::string name = strCat("openhpu/perf/", ::geteuid(), "/", base::hash64(job));
   // A rank without a device tells so when they meet, or the others would wait for it.
-  DeviceOptions wanted;
-  wanted.target = options.target;
-  StatusOr<hpu::Device> device = hpu::Device::open(wanted);
+  StatusOr<hpu::Device> device = openDeviceOf(launch, options.target);
   return launch.rank == 0 ? runFirst(launch, name, works, options, device, deadline, report)
                           : runOther(launch, name, works, options, device, deadline);
 }

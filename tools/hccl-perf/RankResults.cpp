@@ -89,6 +89,17 @@ Status runOneRank(int rank, const std::vector<Workload>& works, const RankOption
   });
 }
 
+StatusOr<hpu::Device> openDeviceOf(const collectives::LauncherEnvironment& launch, Target target) {
+  DeviceOptions wanted;
+  wanted.target = target;
+  if (launch.localRank >= 0) {
+    wanted.index = launch.localRank;
+    if (auto device = hpu::Device::open(wanted); device.ok()) return device;
+    wanted.index = kAnyDevice;
+  }
+  return hpu::Device::open(wanted);
+}
+
 Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options, int results,
                   const std::function<StatusOr<UniqueId>()>& meet) {
   DeviceOptions wanted;

@@ -109,4 +109,8 @@ class ResultCollector {
   const Report report_;
 };
 
+/// The device of the launcher's LOCAL_RANK, as programs that a launcher starts take it and so that runs are alike; any
+/// free one where that is taken, not there or not told.
+StatusOr<hpu::Device> openDeviceOf(const collectives::LauncherEnvironment& launch, Target target);
+
 }  // namespace hpu::tools

@@ -62,10 +62,8 @@ Status runSpreadRank(const collectives::LauncherEnvironment& launch, const std::
         base::strCat("the ", launch.ranks, " ranks of ", launch.source,
                      " are on several machines: set HCCL_COMM_ID=ip:port on all of them, an address "
                      "of rank 0's machine and a free port, and HPU_COMM_SECRET to a long random text"));
-  DeviceOptions wanted;
-  wanted.target = options.target;
   // A rank without a device tells so where all meet, or the others would wait for it.
-  StatusOr<hpu::Device> device = hpu::Device::open(wanted);
+  StatusOr<hpu::Device> device = openDeviceOf(launch, options.target);
   collectives::CommunicatorOptions comm;
   comm.tunerTable = options.tunerTable;
   const std::string who = base::strCat("rank ", launch.rank);
