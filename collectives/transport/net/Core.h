@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,10 +56,12 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   std::optional<CallRecord> record(int peer, uint64_t sequence);
   uint64_t lastSequence(int peer);
   void retire(uint64_t sequence);
-  /// Of ranks of other nodes.
+  /// Of ranks of this node: whether they were given up (as endOf()).
   Status peerStatus(int peer);
+  /// Of ranks of other nodes.
   Status abortReason(int peer);
-  /// Of ranks of other nodes: not before all is here that they had sent, or they had time for that.
+  /// Of ranks of other nodes: not before all is here that they had sent, or they had time for that. Of ranks of this
+  /// node: kGone when one was given up, by whomever, of whose end the node's transport does not tell; else kNone.
   RankEnd endOf(int peer);
   bool delivered(uint64_t sequence);
   uint64_t heartbeat(int peer);
@@ -122,14 +125,17 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   struct Seen {
     int rank = 0;
     bool stopped = false;
+    uint64_t beat = 0;
     RankEnd end = RankEnd::kNone;
     Status why;
   };
   /// What the node's transport says of this rank and the others of the node.
   bool lookAtNode(bool all, std::vector<Seen>& seen);
-  /// Whether the silence of that neighbour is its end.
-  bool mustSpeak(int neighbour) const;
+  /// Whether the process of that rank of this node is no more, for all that can be seen.
+  bool hasEnded(int mate);
+  void noteStops(const std::vector<Seen>& seen, Clock::time_point now);
   void speak();
+  std::string whySilent(int peer) const;
   void checkSilence(Clock::time_point now);
   bool isHead() const;
   bool finish(bool force);
@@ -152,9 +158,14 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   Transport* const nodeTransport_;  // For what only the transport's user asks.
   std::mutex nodeMutex_;            // Guards node_, which is gone when the rank has left.
   std::shared_ptr<Transport> node_;
-  uint64_t lastBeat_ = 0;  // Of the ticker's thread, as the next two.
+  uint64_t lastBeat_ = 0;  // Of the ticker's thread, as the next three.
   int ticks_ = 0;
   Clock::time_point lastTick_;
+  struct Stop {
+    uint64_t beat = 0;                    ///< What it has done, as it was last seen.
+    std::optional<Clock::time_point> at;  ///< It stands still since.
+  };
+  std::map<int, Stop> stops_;  // Of other ranks of this node.
 
   /// By rank: when its end was first looked for after it was known (nanoseconds; 0: not yet), and whether it counts.
   std::unique_ptr<std::atomic<int64_t>[]> endHeardNs_;

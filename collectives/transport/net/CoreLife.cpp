@@ -29,11 +29,17 @@ std::string secondsText(std::chrono::steady_clock::duration time) {
 RankEnd Core::endOf(int peer) {
   const auto at = static_cast<size_t>(peer);
   const RankEnd end = book_.endOf(peer);
-  if (end == RankEnd::kNone || end == RankEnd::kAborted || isLocal(peer) || endCounts_[at].load()) return end;
+  // Of its node's ranks a rank hears all by itself, but that they are given up.
+  if (isLocal(peer) && end != RankEnd::kGone) return RankEnd::kNone;
+  if (end == RankEnd::kNone || end == RankEnd::kAborted || endCounts_[at].load()) return end;
   int64_t heard = 0;
   const int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   if (endHeardNs_[at].compare_exchange_strong(heard, now)) heard = now;
-  if (!lanes(peer).over()) {
+  if (isLocal(peer)) {
+    // The node's transport is about to say of a process that has ended how it did.
+    const std::chrono::nanoseconds grace = hasEnded(peer) ? 10 * kGrace : kGrace;
+    if (now - heard < grace.count()) return RankEnd::kNone;
+  } else if (!lanes(peer).over()) {
     std::chrono::nanoseconds grace = kGrace;
     // One that has left ends its link behind its last data: as long as that comes it is waited for.
     if (const auto last = lanes(peer).heardAt(); last && end == RankEnd::kLeft) {
@@ -107,6 +113,11 @@ std::string Core::describe(int peer) {
 
 // ---- Looking around ----
 
+bool Core::hasEnded(int mate) {
+  std::lock_guard lock(nodeMutex_);
+  return node_ && node_->describe(localIndex(mate)).find("ended") != std::string::npos;
+}
+
 bool Core::lookAtNode(bool all, std::vector<Seen>& seen) {
   std::lock_guard lock(nodeMutex_);
   if (!node_) return false;
@@ -116,7 +127,7 @@ bool Core::lookAtNode(bool all, std::vector<Seen>& seen) {
   for (int32_t rank : tree_.members(tree_.nodeOf(rank_))) {
     const int index = localIndex(rank);
     if (rank == rank_) continue;
-    Seen one{rank, false, RankEnd::kNone, node_->peerStatus(index)};
+    Seen one{rank, false, node_->heartbeat(index), RankEnd::kNone, node_->peerStatus(index)};
     if (one.why.ok()) {
       one.stopped = node_->describe(index).find("stopped") != std::string::npos;
     } else if (Status reason = node_->abortReason(index); !reason.ok()) {
@@ -140,12 +151,6 @@ bool Core::isHead() const {
   return true;
 }
 
-/// Those of this node are looked after by the node's transport, which calls a process that stands still stopped; but
-/// through this rank's parent comes all that it hears of other nodes.
-bool Core::mustSpeak(int neighbour) const {
-  return !isLocal(neighbour) || neighbour < rank_;
-}
-
 /// So that a neighbour hears this rank itself, and not only what others say through it.
 void Core::speak() {
   const int node = tree_.nodeOf(rank_);
@@ -154,16 +159,31 @@ void Core::speak() {
       branch->frame.add(AliveItem{node, book_.aliveOf(node)});
 }
 
+/// What is known of the reason, behind a colon.
+std::string Core::whySilent(int peer) const {
+  const auto stop = stops_.find(peer);
+  if (book_.stopped(peer) || (stop != stops_.end() && stop->second.at)) return ": its process is stopped";
+  const auto branch = branches_.find(peer);
+  const std::string& network = cards_[static_cast<size_t>(peer)].network;
+  // Such links are agreed upon over TCP.
+  if (branch == branches_.end() || branch->second->heard || (network != "roce" && network != "verbs")) return "";
+  return strCat(": none of its packets of RoCE (UDP) has ever come over the network '", network,
+                "', though a TCP connection to it was made: does a firewall drop them?");
+}
+
 /// First the neighbours: one that stands still keeps what others say, who live. Of these another neighbour is to bring
 /// news before they are judged; so they have twice the time.
 void Core::checkSilence(Clock::time_point now) {
   if (silence_.count() == 0) return;
-  std::vector<std::pair<int, Clock::duration>> silent;
+  std::map<int, Clock::duration> silent;
   for (const auto& [peer, branch] : branches_)
-    if (const auto since = now - branch->heardAt; branch->up && since > silence_ && mustSpeak(peer))
-      silent.emplace_back(peer, since);
+    if (const auto since = now - branch->heardAt; branch->up && since > silence_) silent.emplace(peer, since);
+  // Not all of this node are neighbours, and some may have to become so who stand still.
+  for (const auto& [mate, stop] : stops_)
+    if (stop.at && now - *stop.at > silence_ && (branches_.contains(mate) || book_.endOf(mate) == RankEnd::kNone))
+      silent.emplace(mate, now - *stop.at);
   for (const auto& [peer, since] : silent)
-    passOver(peer, unavailable(strCat("nothing was heard from it for ", secondsText(since))));
+    passOver(peer, unavailable(strCat("nothing was heard from it for ", secondsText(since), whySilent(peer))));
   for (int node = 0; node < tree_.nodes(); ++node) {
     const auto since = now - book_.heardAt(node);
     if (node == tree_.nodeOf(rank_) || since <= 2 * silence_) continue;
@@ -171,6 +191,20 @@ void Core::checkSilence(Clock::time_point now) {
       if (!branches_.contains(rank))
         book_.end(rank, RankEnd::kGone,
                   unavailable(strCat("nothing was heard from its node for ", secondsText(since))));
+  }
+}
+
+/// Only one that does nothing else meanwhile stands still: a tracer stops a process again and again.
+void Core::noteStops(const std::vector<Seen>& seen, Clock::time_point now) {
+  if (seen.empty()) stops_.clear();
+  for (const Seen& one : seen) {
+    Stop& stop = stops_[one.rank];
+    const bool acted = std::exchange(stop.beat, one.beat) != one.beat;
+    if (!one.stopped || acted) {
+      stop.at.reset();
+    } else if (!stop.at) {
+      stop.at = now;
+    }
   }
 }
 
@@ -192,7 +226,7 @@ bool Core::tick() {
   bool ended = false;
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto at = static_cast<size_t>(peer);
-    if (isLocal(peer) || endHeardNs_[at].load() == 0 || endCounts_[at].load()) continue;
+    if (endHeardNs_[at].load() == 0 || endCounts_[at].load()) continue;
     ended |= endOf(peer) != RankEnd::kNone;
   }
   if (ended) wake();
@@ -202,9 +236,12 @@ bool Core::tick() {
   if (const auto gap = now - lastTick_; gap > milliseconds(1000)) {
     book_.forgive(gap);
     for (auto& [peer, branch] : branches_) branch->heardAt += gap;
+    for (auto& [mate, stop] : stops_)
+      if (stop.at) *stop.at += gap;
   }
   lastTick_ = now;
   if (moved) book_.beat();
+  if (looks) noteStops(seen, now);
   for (const auto& [peer, why] : broken)
     book_.end(peer, RankEnd::kGone, unavailable(strCat("its process ended, or cannot be reached: ", why.message())));
   if (looks && isHead()) {

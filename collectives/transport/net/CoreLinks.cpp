@@ -209,7 +209,7 @@ void Core::beGone(const std::string& why) {
   isGone_ = true;
   while (!branches_.empty()) cutOff(branches_.begin()->first);
   for (int rank = 0; rank < ranks_; ++rank)
-    if (!isLocal(rank)) book_.end(rank, RankEnd::kGone, unavailable(strCat("it takes this rank for gone (", why, ")")));
+    if (rank != rank_) book_.end(rank, RankEnd::kGone, unavailable(strCat("it takes this rank for gone (", why, ")")));
 }
 
 void Core::pump(Branch& branch) {

@@ -104,11 +104,15 @@ class NetTransport final : public Transport {
   Status peerStatus(int peer) const override {
     if (peer < 0 || peer >= ranks_) return invalidArgument(strCat("there is no rank ", peer, " of ", ranks_));
     if (inChild()) return childError();
-    return core_->isLocal(peer) ? node_->peerStatus(core_->localIndex(peer)) : core_->peerStatus(peer);
+    // Of its end a rank of this node, and who looks after it, tell first.
+    if (core_->isLocal(peer)) HPU_RETURN_IF_ERROR(node_->peerStatus(core_->localIndex(peer)));
+    return core_->peerStatus(peer);
   }
   bool gone(int peer) const override {
     if (!isRank(peer)) return false;
-    return core_->isLocal(peer) ? node_->gone(core_->localIndex(peer)) : core_->endOf(peer) == RankEnd::kGone;
+    if (core_->isLocal(peer) && !node_->peerStatus(core_->localIndex(peer)).ok())
+      return node_->gone(core_->localIndex(peer));
+    return core_->endOf(peer) == RankEnd::kGone;
   }
   Status abortReason(int peer) const override {
     if (!isRank(peer)) return okStatus();

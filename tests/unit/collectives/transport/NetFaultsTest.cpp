@@ -109,10 +109,8 @@ void freezeOne(std::vector<int32_t> nodeOf, int frozen) {
   std::vector<int> living;
   for (int rank = 0; rank < world.ranks(); ++rank)
     if (rank != frozen) living.push_back(rank);
-  auto apart = [&](int one, int other) { return world.nodeOf(one) != world.nodeOf(other); };
   for (int rank : living) {
     Transport& t = *world.all[static_cast<size_t>(rank)];
-    if (!apart(rank, frozen)) continue;  // There it is for the node's transport to say.
     ASSERT_TRUE(await([&] { return t.gone(frozen); })) << rank;
     has(t.peerStatus(frozen).message(), "nothing was heard from it for ");
   }
@@ -145,6 +143,55 @@ TEST(NetFaults, AFrozenRankInTheMiddleIsNamedAlone) {
 
 TEST(NetFaults, AFrozenFirstRankOfANodeIsNamedAloneAndTheOthersOfTheNodeGoOn) {
   freezeOne({0, 0, 0, 1, 1}, 0);
+}
+
+TEST(NetFaults, AFrozenRankThatIsNotTheFirstOfItsNodeIsNamedAloneByThoseOfItsNodeToo) {
+  freezeOne({0, 0, 1, 1, 1}, 3);
+}
+
+TEST(NetFaults, AStoppedRankIsGivenUpByAllAndHearsOfIt) {
+  World world({0, 0, 1, 1, 1});
+  world.silenceMs = 2500;
+  ASSERT_TRUE(world.start());
+  world.group(4).stop(world.place(4));
+  expectEnd(world, 4, StatusCode::kUnavailable, "is gone: nothing was heard from it for ");
+  expectEnd(world, 4, StatusCode::kUnavailable, ": its process is stopped");
+  for (int rank : {0, 1, 2, 3}) {
+    EXPECT_TRUE(world.all[static_cast<size_t>(rank)]->gone(4));
+    for (int other : {0, 1, 2, 3}) EXPECT_TRUE(world.all[static_cast<size_t>(rank)]->peerStatus(other).ok());
+  }
+  for (int other : {0, 1, 2, 3}) EXPECT_TRUE(await([&] { return world.all[4]->gone(other); })) << other;
+}
+
+TEST(NetFaults, StoppedRanksThatAreNoNeighboursOfThoseWhoGoOnAreGivenUp) {
+  World world({0, 0, 0, 1});
+  world.silenceMs = 2500;
+  world.neverJudge = {0, 2};
+  ASSERT_TRUE(world.start());
+  for (int rank : {0, 2}) world.group(rank).stop(world.place(rank));
+  world.freeze({0, 2});
+  for (int rank : {1, 3})
+    for (int stopped : {0, 2})
+      EXPECT_TRUE(await([&] { return world.all[static_cast<size_t>(rank)]->gone(stopped); })) << rank << " " << stopped;
+  EXPECT_TRUE(world.all[1]->peerStatus(3).ok());
+  EXPECT_TRUE(world.all[3]->peerStatus(1).ok());
+  world.freeze({0, 2}, false);
+}
+
+TEST(NetFaults, AStoppedRankIsNotGivenUpWithoutALimitNorWithinIt) {
+  for (int64_t limit : {int64_t{0}, int64_t{60000}}) {
+    World world({0, 0, 1, 1});
+    world.silenceMs = limit;
+    ASSERT_TRUE(world.start());
+    world.group(3).stop(world.place(3));
+    ASSERT_TRUE(await([&] { return world.all[0]->describe(3).find("stopped") != std::string::npos; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+    for (int rank : {0, 1, 2}) EXPECT_TRUE(world.all[static_cast<size_t>(rank)]->peerStatus(3).ok());
+    world.group(3).stop(world.place(3), false);
+    ASSERT_TRUE(await([&] { return world.all[0]->describe(3).find("stopped") == std::string::npos; }));
+    world.all[3]->abort(internalError("enough"));
+    expectEnd(world, 3, StatusCode::kAborted, "enough");
+  }
 }
 
 TEST(NetFaults, ALinkThatIsCutIsTheEndOfItsRanksForEachOther) {
