@@ -87,6 +87,11 @@ void OperationWork::beginInOrder() noexcept {
   }
 }
 
+// Of a stream that keeps a failure, of another communicator most often.
+constexpr const char* kNotBegun =
+    " was not begun, because its stream failed before (a stream that has failed is used again after it was "
+    "synchronized, which reports that failure)";
+
 /// What was not begun never will be.
 void OperationWork::dropRest(CommunicatorState&, const Status& why) {
   if (int64_t operations = drop(); operations > 0) ended(operations, why, 0);
@@ -100,7 +105,7 @@ void OperationWork::skipped(const Status& why) {
   std::shared_ptr<CommunicatorState> state = this->state();
   if (!state) return;
   // The others wait for this rank's part; it will never come.
-  state->fail(inContext(*state, why, ahead ? " was begun in vain" : " was not begun"));
+  state->fail(inContext(*state, why, ahead ? " was begun in vain" : kNotBegun));
   arriveAtGate();
   if (!ahead) dropRest(*state, why);
 }

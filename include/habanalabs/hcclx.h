@@ -65,7 +65,8 @@ hcclResult_t hcclx_CommReady(hcclComm_t comm);
 hcclResult_t hcclx_CommSplit(hcclComm_t comm, int color, int key, hcclComm_t* newComm, const hcclx_config* config);
 /* The ranks that are not excluded call it, also after a failure of `comm` and the end of any excluded rank's process,
  * rank 0's too. hcclSocketError: the process of a rank that is not excluded has ended; call it again without that rank.
- */
+ * A stream on which an operation of `comm` failed is synchronized (which returns that failure) before the new
+ * communicator uses it. */
 hcclResult_t hcclx_CommShrink(hcclComm_t comm, const int* excluded, int count, hcclComm_t* newComm,
                               const hcclx_config* config);
 

@@ -169,6 +169,8 @@ class HPU_API Communicator {
   /// A new communicator without the excluded ranks; only the others call it, also after a failure
   /// of this one and the end of any rank's process. They meet in the process of the first of them. A rank that was left
   /// out of a shrink takes part in no later one of the same communicator.
+  /// A stream on which an operation of this one failed is synchronized, which returns that failure, before the new one
+  /// uses it: it would skip the new one's operations, which fails the new one.
   /// Errors: as create; kUnavailable (the process of a rank that is not excluded has ended): call
   /// it again without that rank.
   StatusOr<Communicator> shrink(const std::vector<int>& excluded, const CommunicatorOptions& options = {}) const {

@@ -43,6 +43,28 @@ TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
   EXPECT_EQ(world.get<int32_t>(0, data, 10), Values(10));
 }
 
+TEST(Communicator, AStreamThatHasFailedIsSynchronizedBeforeItServesTheNextCommunicator) {
+  World world = World::make(2, {.timeoutMs = 60000});
+  Stream& stream = world.streams[0];
+  Buffer data = world.put(0, Values(10, 3));
+  const auto reduce = [&](Communicator& comm) {
+    return comm.allReduce(data.address(), data.address(), 10, kI32, kSum, stream);
+  };
+  ASSERT_TRUE(reduce(world.comms[0]).ok());
+  ASSERT_TRUE(world.comms[1].abort("enough").ok());
+  auto early = world.comms[0].shrink({1});
+  ASSERT_TRUE(early.ok()) << early.status().toString();
+  ASSERT_TRUE(reduce(*early).ok());
+  EXPECT_THAT(stream.synchronize().message(), HasSubstr("enough"));
+  EXPECT_THAT(
+      early->asyncError().message(),
+      AllOf(HasSubstr("was not begun"), HasSubstr("used again after it was synchronized"), HasSubstr("enough")));
+  auto next = world.comms[0].shrink({1});
+  ASSERT_TRUE(next.ok()) << next.status().toString();
+  ASSERT_TRUE(reduce(*next).ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
 TEST(MemoryPool, MemoryOfOperationsInFlightIsUsedAgainInTheStreamsOrder) {
   World world = World::make(2, {.timeoutMs = 60000});
   constexpr int64_t kCount = 5000, kBytes = kCount * 4;
