@@ -161,6 +161,7 @@ class Walker {
         if (type.number != 1) return;  // TypeProto.tensor_type
         found.isTensor = true;
         each(type.bytes, [&](const Field& part) {
+          if (part.number == 1) found.dataType = static_cast<int32_t>(part.value);
           if (part.number != 2) return;  // shape
           found.hasShape = true;
           each(part.bytes, [&](const Field& dim) {

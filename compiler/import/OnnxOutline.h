@@ -20,6 +20,7 @@ struct OutlineDim {
 struct OutlineInput {
   std::string name;
   bool isTensor = false, hasShape = false;
+  int32_t dataType = 0;  ///< TensorProto.DataType; 0: it is not said.
   std::vector<OutlineDim> dims;
 };
 

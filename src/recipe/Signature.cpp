@@ -170,6 +170,12 @@ Status makeSigningKey(const std::string& path) {
   return status;
 }
 
+Status checkSecretKey(const std::string& path) {
+  HPU_RETURN_IF_ERROR(ready());
+  SecretKey key;
+  return readSecretKey(path, key);
+}
+
 Status signProgram(Program& program, const std::string& secretKeyPath) {
   HPU_RETURN_IF_ERROR(ready());
   SecretKey key;

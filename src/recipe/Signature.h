@@ -26,6 +26,9 @@ Status makeSigningKey(const std::string& path);
 /// file is no secret key), as encoding it.
 Status signProgram(Program& program, const std::string& secretKeyPath);
 
+/// Whether signProgram would find a secret key in the file. Errors: its own.
+Status checkSecretKey(const std::string& path);
+
 /// Whether the container, which has been checked and has a signature, is what its key has signed.
 bool signatureMatches(const uint8_t* data, uint64_t bytes);
 

@@ -70,6 +70,38 @@ class Files(unittest.TestCase):
         self.assertRegex(error, r"HPU_TRACE.* would be written over the input '")
         self.assertEqual(self.contents(), before)
 
+    def test_what_is_wrong_with_inputs_and_options_is_said_before_anything_is_compiled(self):
+        save = lambda name, array: np.save(os.path.join(self.work, name), array)
+        save("type.npy", np.zeros((360, 1, 8, 8), np.float64))
+        save("shape.npy", np.zeros((360, 1, 8, 9), np.float32))
+        save("good.npy", np.zeros((360, 1, 8, 8), np.float32))
+        data = os.path.join(self.work, "data")
+        os.mkdir(data)
+        with open(os.path.join(data, "input_0.pb"), "wb") as file:  # TensorProto: dims 2, float, 8 bytes.
+            file.write(b"\x08\x02\x10\x01\x4a\x08" + bytes(8))
+        for tool in ("hpu-run", "hpu-verify"):
+            more = ["--ref", "interp"] if tool == "hpu-verify" else []
+            for arguments, words in ((["--input", "image=@missing.npy"], "'missing.npy'"),
+                                     (["--input", "@missing.npy"], "'missing.npy'"),
+                                     (["--input", "image=@type.npy"], "'type.npy' holds 360x1x8x8xf64"),
+                                     (["--input", "image=@shape.npy"], "'shape.npy' holds 360x1x8x9xf32"),
+                                     (["--input", "picture=zeros"], "there is no input 'picture'"),
+                                     (["--input", "image=rand:x"], "'x'"),
+                                     (["--data", "data"], "has 2xf32")):
+                error = self.tool(1, tool, "m.onnx", "--verbose", *more, *arguments).stderr
+                self.assertIn(words, error, arguments)
+                self.assertNotIn("  import ", error)  # A phase that has run.
+        for arguments, words in ((["--device", "77"], "no device 77: a node has devices 0 to 7"),
+                                 (["--driver", "foo"], "no driver 'foo'; this build has sim, null")):
+            error = self.tool(1, "hpu-run", "m.onnx", "--verbose", *arguments).stderr
+            self.assertIn(words, error)
+            self.assertNotIn("  import ", error)
+        error = self.tool(1, "hpu-compile", "m.onnx", "--verbose", "--sign", "missing").stderr
+        self.assertIn("'missing'", error)
+        self.assertNotIn("  import ", error)
+        good = self.tool(0, "hpu-run", "m.onnx", "--verbose", "--input", "image=@good.npy", "--device", "0").stderr
+        self.assertIn("  import ", good)
+
     def test_outputs_that_cannot_be_written_are_errors_before_any_work(self):
         longest = "n" * 255
         self.tool(0, "hpu-compile", "m.onnx", "-q", "-o", longest)

@@ -14,6 +14,7 @@
 #include "tools/common/CompileFigures.h"
 #include "tools/common/CompileFlags.h"
 #include "tools/common/Npy.h"
+#include "tools/common/TensorProtoIo.h"
 
 namespace hpu::tools {
 namespace {
@@ -26,33 +27,90 @@ std::string declared(const importer::OutlineInput& input) {
   return "[" + text + "]";
 }
 
-/// The declared inputs; nothing when they cannot be told, or all have definite sizes.
-std::vector<importer::OutlineInput> freeInputsOf(const std::string& model) {
+struct DeclaredInput : importer::OutlineInput {
+  ElementType element = ElementType::kInvalid;  ///< kInvalid: not told.
+  /// With free dimensions as such.
+  TensorInfo info() const {
+    TensorInfo info;
+    info.name = name;
+    info.type.element = element;
+    for (const importer::OutlineDim& dim : dims) info.type.shape.push_back(dim.size ? dim.size : kDynamic);
+    return info;
+  }
+};
+struct DeclaredInputs {
+  std::vector<DeclaredInput> inputs;
+  bool free = false;   ///< One has a free dimension.
+  bool exact = false;  ///< No input is free, and all that tensors have to agree with is told.
+};
+
+/// The declared inputs; none when they cannot be told.
+DeclaredInputs inputsOf(const std::string& model) {
+  DeclaredInputs declared;
   if (base::isMlirPath(model)) {
     StatusOr<Graph> graph = importMlir(model);
     if (!graph.ok()) return {};  // What is wrong with the model is told by the compilation.
-    std::vector<importer::OutlineInput> inputs;
-    bool anyFree = false;
     for (const TensorInfo& input : graph->inputs()) {
-      importer::OutlineInput& one = inputs.emplace_back(importer::OutlineInput{input.name, true, true, {}});
+      DeclaredInput& one = declared.inputs.emplace_back();
+      one.name = input.name;
+      one.isTensor = one.hasShape = true;
+      one.element = input.type.element;
       for (int64_t size : input.type.shape) one.dims.push_back({size == kDynamic ? 0 : size, ""});
-      anyFree |= numElements(input.type.shape) == kDynamic;
+      declared.free |= numElements(input.type.shape) == kDynamic;
     }
-    return anyFree ? inputs : std::vector<importer::OutlineInput>();
+  } else {
+    auto file = base::MappedFile::open(model);
+    if (!file.ok()) return {};
+    importer::OnnxOutline outline = importer::outlineOnnx((*file)->data(), (*file)->size());
+    if (!outline.complete) return {};
+    declared.free = outline.freeInputs;
+    for (importer::OutlineInput& input : outline.inputs) {
+      DeclaredInput& one = declared.inputs.emplace_back();
+      one.element = elementOfDataType(input.dataType);
+      static_cast<importer::OutlineInput&>(one) = std::move(input);
+    }
   }
-  auto file = base::MappedFile::open(model);
-  if (!file.ok()) return {};
-  importer::OnnxOutline outline = importer::outlineOnnx((*file)->data(), (*file)->size());
-  return outline.complete && outline.freeInputs ? outline.inputs : std::vector<importer::OutlineInput>();
+  declared.exact = !declared.free;
+  for (const DeclaredInput& input : declared.inputs)
+    declared.exact &= input.isTensor && input.hasShape && input.element != ElementType::kInvalid;
+  return declared;
+}
+
+/// Of a model without free dimensions: all that is found wrong with the inputs when the model is compiled.
+Status checkExact(const std::vector<DeclaredInput>& declared, const std::vector<DataSet>& data,
+                  const std::vector<std::string>& texts) {
+  std::vector<TensorInfo> infos;
+  for (const DeclaredInput& input : declared) infos.push_back(input.info());
+  for (const DataSet& set : data)
+    HPU_RETURN_IF_ERROR(matchInputs(infos, set.inputs, "'" + set.folder + "'", set.byName).status());
+  std::vector<std::string> named;
+  for (const std::string& text : texts) {
+    HPU_ASSIGN(InputSpec spec, parseInputSpec(text));
+    if (!spec.name.empty()) named.push_back(spec.name);
+  }
+  for (const std::string& text : texts) {
+    HPU_ASSIGN(InputSpec spec, parseInputSpec(text));
+    for (TensorInfo info : infos) {
+      if (spec.name.empty() ? std::find(named.begin(), named.end(), info.name) != named.end() : spec.name != info.name)
+        continue;
+      // Numbers for all of it are made when they are needed; their source is checked by one.
+      if (spec.source[0] != '@') info.type.shape = {1};
+      HPU_RETURN_IF_ERROR(tensorFrom(spec, info).status());
+    }
+  }
+  return okStatus();
 }
 
 /// Gives the input the sizes of a tensor from `where`.
-Status takeShape(const importer::OutlineInput& input, const HostTensor& tensor, const std::string& where,
+Status takeShape(const DeclaredInput& input, const HostTensor& tensor, const std::string& where,
                  CompileOptions& options) {
   const Shape& shape = tensor.type.shape;
   const std::string holds = base::strCat(where, " has ", tensor.type.toString());
   if (!input.isTensor) return okStatus();  // The compilation refuses it.
   bool fits = !input.hasShape || shape.size() == input.dims.size();
+  if (input.element != ElementType::kInvalid && input.element != tensor.type.element)
+    return invalidArgument(base::strCat("the input '", input.name, "' is ", elementTypeName(input.element), " ",
+                                        declared(input), ", but ", holds));
   for (size_t d = 0; fits && d < input.dims.size(); ++d) fits = !input.dims[d].size || input.dims[d].size == shape[d];
   if (!fits) return invalidArgument(base::strCat("the input '", input.name, "' is ", declared(input), ", but ", holds));
   if (auto given = options.shapes.find(input.name); given != options.shapes.end()) {
@@ -97,10 +155,15 @@ Status protectModel(Tool& tool, const std::string& model) {
 Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data,
                       const std::vector<std::string>& inputs, CompileOptions& options) {
   if (data.empty() && inputs.empty()) return okStatus();
-  const std::vector<importer::OutlineInput> wanted = freeInputsOf(model);
+  const DeclaredInputs declared = inputsOf(model);
+  const std::vector<DeclaredInput>& wanted = declared.inputs;
   if (wanted.empty()) return okStatus();
   std::vector<std::string> names;
-  for (const importer::OutlineInput& input : wanted) names.push_back(input.name);
+  for (const DeclaredInput& input : wanted) names.push_back(input.name);
+  if (!declared.free) {
+    HPU_RETURN_IF_ERROR(checkInputNames(inputs, names));
+    return declared.exact ? checkExact(wanted, data, inputs) : okStatus();
+  }
   if (!data.empty()) {
     const std::string where = "'" + data.front().folder + "'";
     HPU_ASSIGN(std::vector<const HostTensor*> tensors,

@@ -17,7 +17,9 @@ Status protectModel(Tool& tool, const std::string& model);
 
 /// Free dimensions take their sizes from the first data set, or from the files among `inputs` ("--input" texts); those
 /// that --shape and --dim name must be the same there. Only what the file declares is read, so shapes that the model
-/// computes from these sizes are no matter. Errors: inputs that do not fit the declared ones or the options.
+/// computes from these sizes are no matter. Errors: inputs that are not there, cannot be read, or do not fit the
+/// declared ones or the options; of models without free dimensions, too, so that nobody waits for a compilation in
+/// vain.
 Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data,
                       const std::vector<std::string>& inputs, CompileOptions& options);
 

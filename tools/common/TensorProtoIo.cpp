@@ -271,6 +271,12 @@ std::vector<uint8_t> serializeTensorProto(const HostTensor& tensor) {
   return out;
 }
 
+ElementType elementOfDataType(int32_t dataType) {
+  for (const OnnxType& type : kTypes)
+    if (type.onnx == dataType) return type.element;
+  return ElementType::kInvalid;
+}
+
 Status writeTensorProto(const std::string& path, const HostTensor& tensor) {
   std::vector<uint8_t> bytes = serializeTensorProto(tensor);
   return base::writeFileAtomic(path, bytes.data(), bytes.size());

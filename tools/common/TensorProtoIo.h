@@ -15,6 +15,9 @@ namespace hpu::tools {
 StatusOr<HostTensor> readTensorProto(const std::string& path);
 StatusOr<HostTensor> parseTensorProto(const uint8_t* data, size_t size);
 
+/// The type that TensorProto.DataType numbers; kInvalid for strings, complex numbers and what is none.
+ElementType elementOfDataType(int32_t dataType);
+
 Status writeTensorProto(const std::string& path, const HostTensor& tensor);
 std::vector<uint8_t> serializeTensorProto(const HostTensor& tensor);
 

@@ -11,6 +11,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "hpu/compiler.h"
+#include "recipe/Signature.h"
 #include "tools/common/Calibrate.h"
 #include "tools/common/Cli.h"
 #include "tools/common/CompileFigures.h"
@@ -199,6 +200,7 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   if (arguments.output.empty() && arguments.stopAfter.empty())
     HPU_RETURN_IF_ERROR(checkWritableFile("--output", recipePath(arguments)));
   if (!options.dumpDir.empty()) HPU_RETURN_IF_ERROR(checkWritableFolder("--dump-phases", options.dumpDir));
+  if (!arguments.signKey.empty()) HPU_RETURN_IF_ERROR(recipe::checkSecretKey(arguments.signKey));
   HPU_ASSIGN(const bool isRecipe, isRecipeFile(arguments.model));
   if (isRecipe)
     return invalidArgument("'" + arguments.model + "' is a recipe already (hpu-run runs it); give the model");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu-run: runs a recipe, or a model that it compiles first, and times it on both clocks.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -7,6 +8,8 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
+#include "hpu/device.h"
 #include "hpu/trace.h"
 #include "runtime/trace/Export.h"
 #include "tools/common/Cli.h"
@@ -136,6 +139,19 @@ Status writeOutputs(Tool& tool, const Arguments& arguments, const Session& sessi
   return okStatus();
 }
 
+/// As opening the device would say it.
+Status checkDevice(const Arguments& arguments) {
+  const std::vector<std::string> drivers = Device::drivers();
+  if (std::find(drivers.begin(), drivers.end(), arguments.driver) == drivers.end())
+    return notFound(base::strCat("--driver: there is no driver '", arguments.driver, "'; this build has ",
+                                 base::join(drivers), base::didYouMean(arguments.driver, drivers)));
+  if (arguments.device == kAnyDevice) return okStatus();
+  HPU_ASSIGN(const int devices, Device::count());
+  if (arguments.device >= 0 && arguments.device < devices) return okStatus();
+  return notFound(base::strCat("--device: there is no device ", arguments.device, ": a node has devices 0 to ",
+                               devices - 1, ", and ", kAnyDevice, " takes any free one"));
+}
+
 /// What can be said before anything is compiled, loaded or run.
 Status checkArguments(const Arguments& arguments) {
   if (arguments.iterations < 1 || arguments.warmup < 0)
@@ -145,6 +161,7 @@ Status checkArguments(const Arguments& arguments) {
   if (arguments.threads < 0 || arguments.threads > 1024)
     return invalidArgument("--threads is between 1 and 1024, or 0 for all CPUs");
   HPU_RETURN_IF_ERROR(toleranceFrom(arguments.rtol, arguments.atol, Precision::kF32).status());
+  HPU_RETURN_IF_ERROR(checkDevice(arguments));
   if (!arguments.trace.empty() && settings::isSet(Setting::HPU_TRACE))
     return invalidArgument(
         "--trace: HPU_TRACE (which 'hpu-trace record' sets) records this run already; leave one out");
@@ -175,6 +192,7 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     HPU_ASSIGN(data, readDataSets(arguments.data));
   }
   HPU_RETURN_IF_ERROR(protectData(tool, data, arguments.inputs));
+  if (data.size() > 1) data.resize(1);  // The others are hpu-verify's.
   if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(readLabels(arguments.labels).status());
   HPU_ASSIGN(LoadedProgram program, loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
   if (program.signal != 0)
