@@ -202,7 +202,7 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
     });
     if (!called.ok()) result = std::move(called);
   }
-  if (result.ok() && !result->valid()) result = internalError("eager: the compile function returned an empty recipe");
+  if (result.ok() && !result->valid()) result = invalidArgument("eager: the compile function returned an empty recipe");
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
   std::vector<EntryPointer> gone;
   std::lock_guard lock(mutex);

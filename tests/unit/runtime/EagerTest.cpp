@@ -187,7 +187,10 @@ TEST(EagerCache, AFailureIsReportedAndNotKept) {
   EXPECT_EQ(cache.statistics().failures, 2);
   EXPECT_EQ(cache.statistics().entries, 0);
   EXPECT_FALSE(cache.recipe(key, {}).ok());
-  EXPECT_FALSE(cache.recipe(key, [] { return StatusOr<Recipe>(Recipe()); }).ok());
+  // A mistake of the program's, not of ours.
+  const auto empty = [] { return StatusOr<Recipe>(Recipe()); };
+  EXPECT_EQ(cache.recipe(key, empty).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(cache.executable(device, key, empty).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(cache.recipe(key, []() -> StatusOr<Recipe> { throw std::bad_alloc(); }).status().code(),
             StatusCode::kResourceExhausted);
   EXPECT_EQ(cache.executable(Device(), key, fails).status().code(), StatusCode::kFailedPrecondition);
