@@ -123,7 +123,9 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
   if (error)
     return {StatusCode::kPermissionDenied, "cannot create the recipe cache '" + directory_ + "': " + error.message() +
                                                "; choose another " + base::optionName("cacheDir")};
-  HPU_RETURN_IF_ERROR(recipe.save(path(key)));
+  if (Status saved = recipe.save(path(key)); !saved.ok())
+    return Status(saved.code(), base::strCat("the recipe is not kept in the cache: ", saved.message(),
+                                             "; choose another ", base::optionName("cacheDir")));
   fs::permissions(path(key), fs::perms::owner_read | fs::perms::owner_write, error);
   // Another process may have evicted it by now.
   if (Status trusted = base::checkTrusted(path(key)); !trusted.ok() && trusted.code() != StatusCode::kNotFound)

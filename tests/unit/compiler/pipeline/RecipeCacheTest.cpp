@@ -93,6 +93,12 @@ TEST_F(Cache, RunsNothingThatAnotherUserCouldHaveWritten) {
   }
 }
 
+TEST_F(Cache, AFolderThatTakesNoFilesIsSaidToBeTheCache) {
+  Status status = RecipeCache("/proc/self", 0).store("k", sampleRecipe());
+  EXPECT_THAT(status.message(), HasSubstr("not kept in the cache: cannot create '/proc/self/k"));
+  EXPECT_THAT(status.message(), HasSubstr("; choose another "));
+}
+
 TEST_F(Cache, RefusesEveryDamagedByteAndTruncation) {
   ASSERT_TRUE(cache().store("k", sampleRecipe()).ok());
   auto good = base::readFile(cache().path("k"));
