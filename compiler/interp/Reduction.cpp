@@ -79,7 +79,8 @@ ElementType storedElement(Op op, const Tensor& x) {
   return x.element();
 }
 
-/// The largest or least number of a type, infinities where it has them: what ONNX says a minimum, a maximum of nothing is.
+/// The largest or least number of a type, infinities where it has them: what ONNX says a minimum, a maximum of nothing
+/// is.
 template <typename W>
 W furthest(ElementType type, bool largest) {
   if constexpr (std::is_same_v<W, double>) {
