@@ -135,11 +135,13 @@ void analyseHost(const TraceData& trace, Analysis& out) {
 
 }  // namespace
 
-void WorkSum::add(Picoseconds busyTime, const Terms& more, const perfmodel::Bytes& bytes) {
+void WorkSum::add(Track track, Picoseconds busyTime, const Terms& more, const perfmodel::Bytes& bytes) {
   shortest = count ? std::min(shortest, busyTime) : busyTime;
   longest = std::max(longest, busyTime);
   ++count;
   busy += busyTime;
+  if (track != Track::kMme && track != Track::kTpc && track != Track::kDma)
+    moved += busyTime - term(more, Term::kMemory) - term(more, Term::kOverhead);
   sync += term(more, Term::kSync);
   for (size_t t = 0; t < terms.size(); ++t) terms[t] += more[t];
   hbmBytes += static_cast<uint64_t>(bytes.hbm);
@@ -152,6 +154,7 @@ void WorkSum::add(const WorkSum& other) {
   longest = std::max(longest, other.longest);
   count += other.count;
   busy += other.busy;
+  moved += other.moved;
   sync += other.sync;
   for (size_t t = 0; t < terms.size(); ++t) terms[t] += other.terms[t];
   hbmBytes += other.hbmBytes;
@@ -160,8 +163,9 @@ void WorkSum::add(const WorkSum& other) {
 
 std::string_view WorkSum::boundBy() const {
   Picoseconds memory = term(terms, Term::kMemory), overhead = term(terms, Term::kOverhead);
-  Picoseconds compute = busy - memory - overhead;
-  Picoseconds most = std::max({compute, memory, overhead, sync});
+  Picoseconds compute = busy - memory - overhead - moved;
+  Picoseconds most = std::max({compute, moved, memory, overhead, sync});
+  if (moved > 0 && most == moved) return "transfer";
   if (most == compute) return "compute";
   if (most == memory) return "memory";
   return most == overhead ? "overhead" : "sync";
@@ -226,7 +230,7 @@ Analysis analyse(const TraceData& trace, int64_t device) {
                        const TracedOp* op, StringId category, StringId, StringId) {
       Picoseconds busy = busyOf(terms);
       out.present[static_cast<size_t>(track)] = true;
-      out.engines[static_cast<size_t>(track)].add(busy, terms, bytes);
+      out.engines[static_cast<size_t>(track)].add(track, busy, terms, bytes);
       if (isAttributed(op ? &op->nodes : nullptr, category)) out.attributed += busy;
     });
     sweep(d, out);
@@ -337,7 +341,7 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
       if (unit && groupBy != GroupBy::kEngine && (group.ops.empty() || group.ops.back() != unit) &&
           group.known.insert(unit).second)
         group.ops.push_back(unit);
-      group.work.add(busyOf(terms), terms, bytes);
+      group.work.add(track, busyOf(terms), terms, bytes);
     });
   }
   std::vector<TopRow> rows;

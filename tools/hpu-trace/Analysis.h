@@ -24,12 +24,13 @@ struct WorkSum {
   int64_t count = 0;
   Picoseconds busy = 0, sync = 0;         ///< Running, and waiting before or between.
   Picoseconds shortest = 0, longest = 0;  ///< Busy time of one slice.
+  Picoseconds moved = 0;                  ///< Of busy: data on links, which compute nothing.
   Terms terms{};
   uint64_t hbmBytes = 0, sramBytes = 0;
 
-  void add(Picoseconds busyTime, const Terms& terms, const perfmodel::Bytes& bytes);
+  void add(trace::Track track, Picoseconds busyTime, const Terms& terms, const perfmodel::Bytes& bytes);
   void add(const WorkSum& other);
-  /// What most of the time goes to: "compute", "memory", "overhead" or "sync".
+  /// What most of the time goes to: "compute", "transfer" (of links), "memory", "overhead" or "sync".
   std::string_view boundBy() const;
   /// The largest term that is not ideal time, or kIdeal when there is none.
   perfmodel::Term mainLoss() const;

@@ -54,6 +54,19 @@ TEST_F(TraceReports, RooflineTermsSumToTheTimeAndNoRowIsAboveItsRoof) {
   EXPECT_EQ(run("roofline --group-by colour " + path()).exit, 1);
 }
 
+TEST_F(TraceReports, CopiesAreBoundByTheirTransferAndNotByComputing) {
+  json summary = parsed("summary --json " + path());
+  EXPECT_EQ(summary["engines"]["h2d"]["bound_by"], "transfer");
+  EXPECT_NE(summary["engines"]["mme"]["bound_by"], "transfer");
+  int copies = 0;
+  const json top = parsed("top --json --group-by engine " + path());
+  for (const json& row : top["top"]) {
+    EXPECT_EQ(row["bound_by"] == "transfer", row["engine"] == "h2d") << row;
+    copies += row["engine"] == "h2d";
+  }
+  EXPECT_EQ(copies, 1);
+}
+
 TEST_F(TraceReports, OverlapSetsSumToTheDeviceTime) {
   json report = parsed("overlap --json " + path());
   EXPECT_NEAR(report["device_time_us"].get<double>(), deviceUs(), 1e-6);
