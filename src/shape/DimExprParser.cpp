@@ -7,7 +7,7 @@
 namespace hpu::shape {
 namespace {
 
-constexpr int kMostDepth = 64;
+constexpr int kMostNested = 64;
 
 bool isDigit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
@@ -56,7 +56,7 @@ std::optional<DimExpr> DimExprParser::product() {
 }
 
 std::optional<DimExpr> DimExprParser::factor() {
-  if (depth_ == kMostDepth) return std::nullopt;
+  if (depth_ == kMostNested) return std::nullopt;
   skipSpace();
   if (at_ == text_.size()) return std::nullopt;
   if (isDigit(text_[at_])) return number();

@@ -13,24 +13,24 @@ bool isLimit(int64_t value) {
 }
 
 /// The end of a bound that is beyond 64 bits is no limit.
-int64_t clamp(__int128 value) {
+int64_t clampEnd(__int128 value) {
   return value <= kLow ? kLow : value >= kHigh ? kHigh : static_cast<int64_t>(value);
 }
 
 /// `without`: what a sum is in which one is without limit.
-int64_t add(int64_t a, int64_t b, int64_t without) {
+int64_t addEnds(int64_t a, int64_t b, int64_t without) {
   if (!isLimit(a) || !isLimit(b)) return without;
-  return clamp(static_cast<__int128>(a) + b);
+  return clampEnd(static_cast<__int128>(a) + b);
 }
 
-int64_t multiply(int64_t a, int64_t b) {
+int64_t multiplyEnds(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return 0;
   if (!isLimit(a) || !isLimit(b)) return (a < 0) == (b < 0) ? kHigh : kLow;
-  return clamp(static_cast<__int128>(a) * b);
+  return clampEnd(static_cast<__int128>(a) * b);
 }
 
 /// b >= 1.
-int64_t divide(int64_t a, int64_t b) {
+int64_t divideEnd(int64_t a, int64_t b) {
   if (b == kHigh) return a < 0 ? (a == kLow ? kLow : -1) : (a == kHigh ? kHigh : 0);
   if (!isLimit(a)) return a;
   return a / b - (a % b < 0 ? 1 : 0);
@@ -39,7 +39,7 @@ int64_t divide(int64_t a, int64_t b) {
 }  // namespace
 
 Interval operator+(Interval a, Interval b) {
-  return {add(a.low, b.low, kLow), add(a.high, b.high, kHigh)};
+  return {addEnds(a.low, b.low, kLow), addEnds(a.high, b.high, kHigh)};
 }
 
 Interval operator-(Interval a) {
@@ -48,15 +48,15 @@ Interval operator-(Interval a) {
 }
 
 Interval operator*(Interval a, Interval b) {
-  const auto [low, high] =
-      std::minmax({multiply(a.low, b.low), multiply(a.low, b.high), multiply(a.high, b.low), multiply(a.high, b.high)});
+  const auto [low, high] = std::minmax({multiplyEnds(a.low, b.low), multiplyEnds(a.low, b.high),
+                                        multiplyEnds(a.high, b.low), multiplyEnds(a.high, b.high)});
   return {low, high};
 }
 
 Interval floorDiv(Interval a, Interval b) {
   if (b.low < 1) return {};
-  return {std::min(divide(a.low, b.low), divide(a.low, b.high)),
-          std::max(divide(a.high, b.low), divide(a.high, b.high))};
+  return {std::min(divideEnd(a.low, b.low), divideEnd(a.low, b.high)),
+          std::max(divideEnd(a.high, b.low), divideEnd(a.high, b.high))};
 }
 
 Interval max(Interval a, Interval b) {
