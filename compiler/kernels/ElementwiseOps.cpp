@@ -236,8 +236,8 @@ llvm::ArrayRef<ElementwiseOp> rows() {
 }  // namespace
 
 const ElementwiseOp* findElementwise(TypeID op) {
-  static const llvm::DenseMap<TypeID, const ElementwiseOp*> table = [] {
-    llvm::DenseMap<TypeID, const ElementwiseOp*> map;
+  static const auto& table = []() -> auto& {
+    auto& map = *new llvm::DenseMap<TypeID, const ElementwiseOp*>;
     for (const ElementwiseOp& row : rows()) map[row.op] = &row;
     return map;
   }();

@@ -13,8 +13,8 @@ using namespace ir;
 namespace {
 
 const OpLowering* findLowering(mlir::TypeID op) {
-  static const llvm::DenseMap<mlir::TypeID, const OpLowering*> table = [] {
-    llvm::DenseMap<mlir::TypeID, const OpLowering*> map;
+  static const auto& table = []() -> auto& {
+    auto& map = *new llvm::DenseMap<mlir::TypeID, const OpLowering*>;
     for (llvm::ArrayRef<OpLowering> family : {rowLowerings(), windowLowerings(), movementLowerings()})
       for (const OpLowering& entry : family) map[entry.op] = &entry;
     return map;

@@ -27,20 +27,12 @@
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/KnownOptions.h"
 #include "hpu/compiler.h"
-#include "llvm/IR/OptBisect.h"
-#include "llvm/IR/PrintPasses.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "recipe/Recipe.h"
 #include "shape/DimExpr.h"
 
 namespace hpu {
-
-namespace pipeline {
-/// A type that MLIR gives an ID when it is asked for, as it does its traits; not one of an anonymous namespace.
-struct MadeFirst {};
-}  // namespace pipeline
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -298,15 +290,8 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
   return result;
 }
 
-/// Static objects of MLIR and LLVM that compilations read, made as this library is loaded, and so destroyed last: a
-/// process may exit while its first compilation goes on (ExitSafety.h), or what precedes one.
-[[maybe_unused]] const bool kMadeFirst = [] {
-  (void)mlir::TypeID::get<pipeline::MadeFirst>();
-  (void)llvm::getGlobalPassGate();
-  (void)llvm::isPassInPrintList("");
-  (void)llvm::isFunctionInPrintList("");
-  return true;
-}();
+/// As this library is loaded.
+[[maybe_unused]] const bool kLlvmStatics = pipeline::makeLlvmStatics();
 
 /// Where one of the program's functions has thrown, that is what became of the compilation.
 StatusOr<CompileResult> withFunctions(const CompileOptions& given,

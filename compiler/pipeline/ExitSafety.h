@@ -16,6 +16,10 @@ namespace hpu::pipeline {
 /// itself it does nothing. What it cannot make for want of memory is made later.
 void makeStaticsFirst() noexcept;
 
+/// Makes those of MLIR and LLVM that are cheap, for a process that exits while another thread is in makeStaticsFirst():
+/// made as the library is loaded, they are destroyed last. True.
+bool makeLlvmStatics();
+
 /// As the process exits on another thread, it waits until this is destroyed.
 class RunsUntilExit {
  public:

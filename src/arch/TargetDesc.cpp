@@ -222,9 +222,9 @@ StatusOr<ClockProfile> TargetDesc::findClock(std::string_view profile) const {
 }
 
 const TargetDesc& targetDesc(Target target) {
-  static const TargetDesc gaudi1 = makeGaudi1();
-  static const TargetDesc gaudi2 = makeGaudi2();
-  static const TargetDesc gaudi3 = makeGaudi3();
+  static const TargetDesc& gaudi1 = *new TargetDesc(makeGaudi1());
+  static const TargetDesc& gaudi2 = *new TargetDesc(makeGaudi2());
+  static const TargetDesc& gaudi3 = *new TargetDesc(makeGaudi3());
   switch (target) {
     case Target::kGaudi1:
       return gaudi1;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -51,6 +52,17 @@ TEST(CompilationExitChild, DISABLED_WithOneOfAGraph) {
   for (int i = 0; i < 30; ++i) value = graph.op("gelu", {graph.op("matmul", {value, value}).value()}).value();
   ASSERT_TRUE(graph.output("y", value).ok());
   const Compilation compilation = Compilation::start(graph).value();
+  exitAsAsked();
+}
+
+TEST(CompilationExitChild, DISABLED_WithOneThatAnotherThreadWaitsIn) {
+  std::atomic<bool> begun{false};
+  std::thread([&] {
+    begun = true;
+    (void)compileFile(model());
+    for (;;) ::pause();
+  }).detach();
+  while (!begun) std::this_thread::yield();
   exitAsAsked();
 }
 
@@ -104,6 +116,10 @@ TEST(CompilationExit, WithALocalHandleIsClean) {
 
 TEST(CompilationExit, OfAGraphIsClean) {
   expectDone("WithOneOfAGraph", 1);
+}
+
+TEST(CompilationExit, WhileAnotherThreadCompilesIsClean) {
+  expectDone("WithOneThatAnotherThreadWaitsIn", 2);
 }
 
 }  // namespace
