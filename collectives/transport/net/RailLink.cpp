@@ -108,7 +108,7 @@ bool RailLink::write(uint64_t id, const std::byte* data, int64_t bytes, const Wi
 bool RailLink::drained() {
   std::lock_guard lock(mutex_);
   if (state_ >= State::kClosing || entries_.empty()) return true;
-  if (!std::exchange(drainAsked_, true) && out_) beat(*out_);
+  if (!std::exchange(drainAsked_, true)) ask();
   return false;
 }
 
@@ -126,9 +126,9 @@ bool RailLink::flush(Path& path) {
   if (!path.beat) return true;
   Frame frame;
   frame.ack = toldTo_;
-  frame.wantsAck = &path == out_.get() && (drainAsked_ || switching_);
+  frame.wantsAck = path.asks;
   if (!path.link->send(encode(frame))) return false;
-  path.beat = false;
+  path.beat = path.asks = false;
   path.said = Clock::now();
   sinceAck_ = 0;
   return true;
@@ -137,6 +137,23 @@ bool RailLink::flush(Path& path) {
 void RailLink::beat(Path& path) {
   path.beat = true;
   flush(path);
+}
+
+/// Once, and once is enough: the answer comes when the peer's owner was told of all that was handed over, and the last
+/// of what is handed over from now on asks for itself. Over another connection the peer says where it stands, and both
+/// hold there.
+void RailLink::ask() {
+  if (!out_) return;
+  out_->asks = true;
+  beat(*out_);
+}
+
+/// Now, or when the owner was told of what has come until now: nobody asks again.
+void RailLink::answer(Path& path) {
+  if (toldTo_ + 1 == expected_)
+    beat(path);
+  else
+    askedAt_ = expected_ - 1;
 }
 
 void RailLink::pump() {
@@ -154,7 +171,8 @@ bool RailLink::hand(Path& path, Entry& entry, uint64_t sequence) {
   frame.kind = entry.kind;
   frame.sequence = sequence;
   frame.ack = toldTo_;
-  frame.wantsAck = drainAsked_ || switching_ || entries_.size() > kMostEntries / 2 || bytes_ > kMostEntryBytes / 2;
+  frame.wantsAck = ((drainAsked_ || switching_) && &entry == &entries_.back()) || entries_.size() > kMostEntries / 2 ||
+                   bytes_ > kMostEntryBytes / 2;
   if (entry.kind == Frame::Kind::kData) return handWrite(path, entry, std::move(frame));
   frame.body = entry.bytes;
   return path.link->send(encode(frame));
@@ -287,7 +305,7 @@ Status RailLink::take(Path& path, const Frame& frame) {
       doors_.resize(std::min(doors_.size(), rail_.size()));
       return okStatus();
     case Frame::Kind::kBeat:
-      if (frame.wantsAck) path.beat = true;
+      if (frame.wantsAck) answer(path);
       return okStatus();
     case Frame::Kind::kSwitch:
       // A connection that was given up meanwhile may be slower than the next one.
@@ -398,7 +416,7 @@ void RailLink::run() {
   telling_ = true;
   while (closeOne(lock) || adoptSwitch(lock) || tellOne(lock)) {
   }
-  if (in_ && (sinceAck_ >= kFramesPerAck || in_->beat)) beat(*in_);
+  if (in_ && sinceAck_ >= kFramesPerAck) beat(*in_);
   pump();
   tellRoom();
   while (tellOne(lock)) {
@@ -510,7 +528,7 @@ bool RailLink::tellOne(Lock& lock) {
   if (event.sequence == 0) return true;
   toldTo_ = event.sequence;
   ++sinceAck_;
-  if (event.ackNow && in_) beat(*in_);
+  if ((event.ackNow || toldTo_ == askedAt_) && in_) beat(*in_);
   return true;
 }
 
@@ -572,19 +590,6 @@ void RailLink::close() {
   windows.clear();
   lock.lock();
   if (!rails_->isHere()) told_.wait(lock, [&] { return !telling_; });
-}
-
-bool RailLink::isOver() const {
-  std::lock_guard lock(mutex_);
-  return state_ == State::kOver && dying_.empty();
-}
-
-std::string RailLink::describe() const {
-  std::lock_guard lock(mutex_);
-  PathPtr path = out_ ? out_ : in_;
-  if (!path && !paths_.empty()) path = paths_.begin()->second;
-  std::string text = path && path->link ? path->link->describe() : std::string("a link without a connection");
-  return strCat(text, " (rail ", path ? path->rail : preferred_, " of ", rail_.size(), ")");
 }
 
 }  // namespace hpu::collectives::net::rails

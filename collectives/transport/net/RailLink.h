@@ -71,7 +71,8 @@ class RailLink : public std::enable_shared_from_this<RailLink> {
     uint64_t number = 0;
     int rail = 0;
     bool dialled = false, up = false;
-    bool beat = false;  ///< A word is owed.
+    bool beat = false;  ///< A word is owed,
+    bool asks = false;  ///< which asks for an answer.
     std::shared_ptr<Link> link;
     Clock::time_point upAt, heard, said;
     std::deque<std::vector<std::byte>> control;  ///< Not taken yet; before anything else.
@@ -146,6 +147,8 @@ class RailLink : public std::enable_shared_from_this<RailLink> {
   void map(uint32_t window, Open& open, const PathPtr& path);
   void say(Path& path, const Frame& frame);
   void beat(Path& path);
+  void ask();
+  void answer(Path& path);
   bool closeOne(Lock& lock);
   bool adoptSwitch(Lock& lock);
   bool tellOne(Lock& lock);
@@ -164,7 +167,7 @@ class RailLink : public std::enable_shared_from_this<RailLink> {
   void letGo(Path& path);
   void watchSilence(Clock::time_point now);
   void logRails(Clock::time_point now);
-  void more(const Path& path);
+  void more();
   /// That is up, and was heard of last; null: there is none.
   PathPtr freshest(const Path* but) const;
   /// That is up on that rail.
@@ -209,6 +212,7 @@ class RailLink : public std::enable_shared_from_this<RailLink> {
   PathPtr in_;
   uint64_t switchAsked_ = 0, peerTurn_ = 0;  // A connection's number; when the peer chose it.
   uint64_t expected_ = 1, toldTo_ = 0;
+  uint64_t askedAt_ = 0;  // What came last before the peer asked; acknowledged when it was told.
   int sinceAck_ = 0;
   std::vector<std::byte> part_;
   uint64_t dataAt_ = 0;  // Of the write that is coming.

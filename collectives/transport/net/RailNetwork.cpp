@@ -173,7 +173,7 @@ StatusOr<std::shared_ptr<Network>> railNetwork(std::vector<std::shared_ptr<Netwo
   for (const auto& network : networks)
     if (!network || network->name() != networks[0]->name())
       return invalidArgument("the rails of a network are of one kind");
-  auto all = base::makeProcessOwned<Rails>(std::move(networks));
+  auto all = base::makeProcessOwned<Rails>(std::move(networks), options.tick);
   HPU_ASSIGN(auto again, openDoors(all, base::makeProcessOwned<DoorState>(), options.secret));
   all->setDoors(addressesOf(again), options.secret);
   HPU_RETURN_IF_ERROR(all->start());

@@ -8,6 +8,7 @@
 //   HPU_ASSIGN(std::shared_ptr<Network> network, railNetwork({tcp0, tcp1}, {.spread = rank}));
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct RailOptions {
   int spread = 0;
   /// Of the doors where links that are up are dialled again, on another rail or after an outage.
   Secret secret{};
+  /// Between two looks at what only time can tell: who is silent, what is tried again. Nothing else waits for it.
+  std::chrono::milliseconds tick{50};
 };
 
 /// Both ends of a link must have one, if with a single rail. Its name is that of the rails, its local() that of the

@@ -167,10 +167,10 @@ void RailLink::choose(const PathPtr& path) {
 // ---- What connections say -----------------------------------------------------------------------
 
 /// Whether the thread has something to do.
-void RailLink::more(const Path& path) {
+void RailLink::more() {
   pump();
   tellRoom();
-  if (!events_.empty() || !dying_.empty() || switchAsked_ != 0 || path.beat || state_ == State::kClosing ||
+  if (!events_.empty() || !dying_.empty() || switchAsked_ != 0 || state_ == State::kClosing ||
       (switching_ && entries_.empty()))
     list();
 }
@@ -182,7 +182,7 @@ void RailLink::onRoom(uint64_t number) {
   const PathPtr path = it->second;
   pathUp(path);
   flush(*path);
-  more(*path);
+  more();
 }
 
 void RailLink::onFrame(uint64_t number, std::span<const std::byte> bytes) {
@@ -195,7 +195,7 @@ void RailLink::onFrame(uint64_t number, std::span<const std::byte> bytes) {
   const auto frame = decode(bytes);
   const Status status = frame.ok() ? take(*path, *frame) : frame.status();
   if (!status.ok()) die(invalidArgument(strCat("the other end of ", path->link->describe(), ": ", status.message())));
-  more(*path);
+  more();
 }
 
 void RailLink::onWritten(uint64_t number, uint64_t id) {
@@ -207,7 +207,7 @@ void RailLink::onWritten(uint64_t number, uint64_t id) {
   const uint64_t serial = it->second;
   path->reading.erase(it);
   released(serial);
-  more(*path);
+  more();
 }
 
 void RailLink::onClosed(uint64_t number, const Status& why) {
@@ -361,12 +361,12 @@ void RailLink::tick(Clock::time_point now) {
     }
   }
   for (const auto& [number, path] : paths_)
-    if (path->up && (path->beat || now - path->said > kWord)) beat(*path);
+    if (path->up && now - path->said > kWord) beat(*path);
   logRails(now);
   if (const PathPtr path = onRail(preferred_); path && granted_ && out_ && out_->rail != preferred_ && !switching_ &&
                                                now - path->upAt > kBack && now - path->heard < kFresh) {
     switching_ = true;
-    beat(*out_);
+    ask();
   }
   if (paths_.empty() && everUp_ && now - lostAt_ < kGrace) {
     for (Rail& one : rail_) one.failed = false;
@@ -376,6 +376,19 @@ void RailLink::tick(Clock::time_point now) {
   if (state_ == State::kClosing && now - closedAt_ > kPatience) list();
   pump();
   tellRoom();
+}
+
+bool RailLink::isOver() const {
+  std::lock_guard lock(mutex_);
+  return state_ == State::kOver && dying_.empty();
+}
+
+std::string RailLink::describe() const {
+  std::lock_guard lock(mutex_);
+  PathPtr path = out_ ? out_ : in_;
+  if (!path && !paths_.empty()) path = paths_.begin()->second;
+  std::string text = path && path->link ? path->link->describe() : std::string("a link without a connection");
+  return strCat(text, " (rail ", path ? path->rail : preferred_, " of ", rail_.size(), ")");
 }
 
 }  // namespace hpu::collectives::net::rails

@@ -14,7 +14,6 @@
 namespace hpu::collectives::net::rails {
 namespace {
 
-constexpr std::chrono::milliseconds kTick{50};
 /// Between two lines of one rail.
 constexpr std::chrono::seconds kLogPause{5};
 
@@ -45,7 +44,7 @@ void Rails::stop() {
 
 void Rails::loop() {
   id_ = std::this_thread::get_id();
-  auto next = Clock::now() + kTick;
+  auto next = Clock::now() + tick_;
   std::unique_lock lock(mutex_);
   while (!stopping_ || !kept_.empty() || !ready_.empty()) {
     if (!come_.empty()) {
@@ -69,11 +68,15 @@ void Rails::loop() {
       ready_.pop_front();
       lock.unlock();
       link->run();
+      const bool isOver = link->isOver();
+      lock.lock();
+      if (isOver) std::erase(kept_, link);
+      lock.unlock();
       link.reset();
       lock.lock();
     } else if (sessions_.empty() && kept_.empty()) {
       changed_.wait(lock);
-      next = Clock::now() + kTick;
+      next = Clock::now() + tick_;
       continue;
     } else {
       changed_.wait_until(lock, next);
@@ -98,7 +101,7 @@ void Rails::loop() {
     lock.unlock();
     links.clear();
     lock.lock();
-    next = Clock::now() + kTick;
+    next = Clock::now() + tick_;
   }
   std::deque<Come> left = std::move(come_);
   come_.clear();

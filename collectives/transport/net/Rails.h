@@ -35,7 +35,8 @@ struct DoorState {
 /// Any thread may call.
 class Rails : public std::enable_shared_from_this<Rails> {
  public:
-  explicit Rails(std::vector<std::shared_ptr<Network>> networks) : networks_(std::move(networks)) {}
+  Rails(std::vector<std::shared_ptr<Network>> networks, std::chrono::milliseconds tick)
+      : networks_(std::move(networks)), tick_(tick) {}
 
   size_t size() const { return networks_.size(); }
   Network& network(int rail) const { return *networks_[static_cast<size_t>(rail)]; }
@@ -77,6 +78,7 @@ class Rails : public std::enable_shared_from_this<Rails> {
   void loop();
 
   const std::vector<std::shared_ptr<Network>> networks_;
+  const std::chrono::milliseconds tick_;
   std::vector<std::string> doors_;
   Secret secret_{};
   std::thread thread_;
