@@ -35,8 +35,9 @@ struct NetOptions {
   int64_t timeoutMs = -1;  ///< Of the creation, and of links that are made later; < 0: HPU_COMM_INIT_TIMEOUT_MS.
   /// Every rank's text, by rank; called with the same phases on every rank.
   std::function<StatusOr<std::vector<std::string>>(const std::string& phase, const std::string& mine)> allGather;
-  /// After so long without a word from it a neighbour in the tree is taken for gone; after twice that the ranks of a
-  /// node that no neighbour tells of; 0: never.
+  /// After so long without a word from it a neighbour in the tree is taken for gone, and so is a rank of this node
+  /// whose process has been stopped for so long; after twice that the ranks of a node that no neighbour tells of; 0:
+  /// never.
   int64_t silenceMs = 5000;
   /// Messages to other nodes carry a CRC-32C of their bytes. The receiver looks at those that come with one.
   bool check = false;
