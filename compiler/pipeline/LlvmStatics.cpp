@@ -3,12 +3,9 @@
 #include "llvm/CodeGen/SelectionDAGNodes.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/IR/PrintPasses.h"
-#include "mlir/Support/TypeID.h"
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
 
 namespace hpu::pipeline {
-
-/// A type that MLIR gives an ID when it is asked for, as it does its traits; not one of an anonymous namespace.
-struct MadeFirst {};
 
 namespace {
 
@@ -20,7 +17,8 @@ struct TypeLists : llvm::SDNode {
 }  // namespace
 
 bool makeLlvmStatics() {
-  (void)mlir::TypeID::get<MadeFirst>();
+  // An interface has its ID when it is asked for, as traits do: so the table of such IDs is there.
+  (void)mlir::TypeID::get<mlir::ElementsAttr>();
   (void)llvm::getGlobalPassGate();
   (void)llvm::isPassInPrintList("");
   (void)llvm::isFunctionInPrintList("");
