@@ -114,16 +114,12 @@ class Doubtful : public Network {
   }
   /// The last one that was dialled.
   bool isUp() {
-    std::lock_guard lock(mutex_);
-    return last_ && last_->up;
+    const auto told = last();
+    return told && told->up;
   }
   void end(const Status& why) {
-    std::shared_ptr<Told> told;
-    {
-      std::lock_guard lock(mutex_);
-      told = last_;
-    }
-    if (!told->over.exchange(true)) told->to->onClosed(why);
+    const auto told = last();
+    if (told && !told->over.exchange(true)) told->to->onClosed(why);
   }
 
  private:
@@ -145,9 +141,13 @@ class Doubtful : public Network {
     const std::shared_ptr<LinkEvents> to;
     std::atomic<bool> up{false}, over{false};
   };
+  std::shared_ptr<Told> last() {
+    std::lock_guard lock(mutex_);
+    return last_.lock();
+  }
   const std::shared_ptr<Network> network_;
   std::mutex mutex_;
-  std::shared_ptr<Told> last_;
+  std::weak_ptr<Told> last_;  ///< Its rail's link holds this network.
   int dials_ = 0;
 };
 
