@@ -12,7 +12,7 @@
 
 namespace hpu::pipeline {
 
-/// The first call in a process compiles a tiny graph (20 ms), later ones return at once. Any thread may call; inside
+/// The first call in a process compiles a tiny graph, later ones return at once. Any thread may call; inside
 /// itself it does nothing. What it cannot make for want of memory is made later.
 void makeStaticsFirst() noexcept;
 

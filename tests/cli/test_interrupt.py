@@ -168,6 +168,19 @@ class Interrupted(unittest.TestCase):
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.save(model, os.path.join(self.work.name, "deep.onnx"))
 
+    def interrupt(self, tool, number, more, what):
+        """A compilation of deep.onnx that the signal ends: standard output."""
+        process = self.start(os.path.join(BIN, tool), "deep.onnx", "--target", "gaudi2", "-O3", *more)
+        await_handler(process)
+        time.sleep(0.3)
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
+        self.assertIn("interrupted: ending the compilation", err)
+        self.assertIn(f"note: interrupted by {number.name}{what}", err)
+        self.assertNotIn("error:", err)
+        return out
+
     @unittest.skipUnless(onnx, "needs Python's onnx")
     def test_hpu_run_and_hpu_verify_end_their_compilation(self):
         self.make_deep()
@@ -175,15 +188,7 @@ class Interrupted(unittest.TestCase):
                 ("hpu-verify", signal.SIGTERM, "nothing was compared", ("--ref", "interp")),
                 ("hpu-run", signal.SIGINT, "nothing was run", ("--json",)))
         for tool, number, what, more in runs:
-            process = self.start(os.path.join(BIN, tool), "deep.onnx", "--target", "gaudi2", "-O3", *more)
-            await_handler(process)
-            time.sleep(0.3)
-            os.kill(process.pid, number)
-            out, err = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
-            self.assertIn("interrupted: ending the compilation", err)
-            self.assertIn(f"note: interrupted by {number.name} while the model was compiled; {what}", err)
-            self.assertNotIn("error:", err)
+            out = self.interrupt(tool, number, more, f" while the model was compiled; {what}")
             self.assertEqual(os.listdir(self.work.name), ["deep.onnx"])
             if "--json" in more:
                 value = json.loads(out)
@@ -196,15 +201,7 @@ class Interrupted(unittest.TestCase):
             file.write("an older one")
         before = sorted(os.listdir(self.work.name))
         for number, more in ((signal.SIGINT, ("--dump-phases", "dumps")), (signal.SIGTERM, ("--json",))):
-            process = self.start(os.path.join(BIN, "hpu-compile"), "deep.onnx", "--target", "gaudi2", "-O3", *more)
-            await_handler(process)
-            time.sleep(0.3)
-            os.kill(process.pid, number)
-            out, err = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
-            self.assertIn("interrupted: ending the compilation", err)
-            self.assertIn(f"note: interrupted by {number.name}; nothing was written", err)
-            self.assertNotIn("error:", err)
+            out = self.interrupt("hpu-compile", number, more, "; nothing was written")
             self.assertEqual(sorted(os.listdir(self.work.name)), before)
             if "--json" in more:
                 value = json.loads(out)

@@ -143,7 +143,8 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
     if (in[2 + i].isFree()) {
       std::optional<shape::DimExpr> size = exprOf(in[2 + i]);
       if (size) size = size->times(strides[i]);
-      if (size && added >= INT64_MIN && added <= INT64_MAX) size = size->plus(static_cast<int64_t>(added));
+      const bool fits = added >= INT64_MIN && added <= INT64_MAX;
+      if (size) size = fits ? size->plus(static_cast<int64_t>(added)) : std::nullopt;
       shape.push_back(dimOf(x.getContext(), size));
       continue;
     }

@@ -137,7 +137,8 @@ TEST_F(Importer, CarriesFreeDimensionsThroughWindowsPadsAndJoins) {
   builder.ints("low_high", {8}, {0, 0, 1, 0, 0, 0, 2, 0});
   builder.node("Pad", "pad", {"x", "low_high"}, {"padded"})
       .node("Concat", "join", {"x", "padded"}, {"j"}, {{"axis", int64_t{2}}});
-  builder.output("b").output("p").output("j");
+  builder.node("ConvTranspose", "up", {"b", "k"}, {"t"}, {{"strides", two}});
+  builder.output("b").output("p").output("j").output("t");
   auto open = import(builder);
   ASSERT_TRUE(open.ok()) << open.status().message();
   auto types = main(*open).getResultTypes();
