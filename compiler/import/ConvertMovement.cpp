@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX ops that move elements: Transpose, Concat, Split, Slice, Pad, Gather, depth and space.
+#include <set>
+
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/OpTable.h"
@@ -75,45 +77,67 @@ void convertSplit(NodeContext& node) {
   }
 }
 
-/// Start, number of elements and step of one dimension of Slice; false when it cannot be told.
-bool sliceRange(NodeContext& node, int64_t dim, const std::optional<DimExpr>& extent,
-                const std::optional<DimExpr>& start, const std::optional<DimExpr>& end, int64_t step, int64_t& outStart,
-                int64_t& outSize) {
-  auto free = [&] {
-    return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false;
+/// Start, number of elements and step of one dimension of Slice.
+struct SliceRange {
+  DimExpr start, size;
+};
+
+/// As NumPy's start:end:step of a dimension of `extent` elements; nullopt when no expression says it.
+std::optional<SliceRange> symbolicRange(const DimExpr& extent, const DimExpr& start, const DimExpr& end, int64_t step) {
+  constexpr int64_t kFar = INT32_MAX;  // Beyond any dimension.
+  const DimExpr low = step > 0 ? 0 : -1;
+  const std::optional<DimExpr> high = step > 0 ? extent : extent.minus(1);
+  auto place = [&](const DimExpr& at) -> std::optional<DimExpr> {
+    if (!high) return std::nullopt;
+    if (const std::optional<int64_t> number = at.constant()) {
+      if (*number >= kFar) return high;
+      if (*number <= -kFar) return low;
+    }
+    const std::optional<DimExpr> fromEnd = at.plus(extent);
+    if (!fromEnd) return std::nullopt;
+    const auto placed = DimExpr::select(DimExpr::Compare::kLess, at, 0, *fromEnd, at);
+    const auto capped = placed ? DimExpr::min(*placed, *high) : std::nullopt;
+    return capped ? DimExpr::max(*capped, low) : std::nullopt;
   };
+  const std::optional<DimExpr> from = place(start), to = place(end);
+  if (!from || !to) return std::nullopt;
+  const std::optional<DimExpr> length = step > 0 ? to->minus(*from) : from->minus(*to);
+  const auto count = length ? length->ceilDiv(step > 0 ? step : -step) : std::nullopt;
+  const auto size = count ? DimExpr::max(*count, 0) : std::nullopt;
+  if (!size) return std::nullopt;
+  std::set<std::string> names;
+  for (const DimExpr& expr : {*from, *size})
+    for (const std::string& name : expr.symbols()) names.insert(name);
+  shape::SymbolBounds any, some;
+  for (const std::string& name : names) {
+    any[name] = {0, shape::Interval::kNoHigh};
+    some[name] = {1, shape::Interval::kNoHigh};
+  }
+  // A size that is the same unless there is nothing to take it from is that size: models rely on it. That it is there
+  // is found when the sizes are given: slice verifies it.
+  if (const DimExpr fixed = size->simplified(some); fixed.isConstant())
+    return SliceRange{from->simplified(some), fixed};
+  return SliceRange{from->simplified(any), size->simplified(any)};
+}
+
+/// False when it cannot be told.
+bool sliceRange(NodeContext& node, int64_t dim, const SymDim& extent, const std::optional<DimExpr>& start,
+                const std::optional<DimExpr>& end, int64_t step, SymDim& outStart, SymDim& outSize) {
   if (step == 0) return node.invalid("a step of zero"), false;
   constexpr int64_t kFarthest = int64_t{1} << 47;  // Beyond any dimension: takes one element, as larger ones do.
   step = std::clamp(step, -kFarthest, kFarthest);
-  if (!start || !end) return free();
-  std::optional<int64_t> first = start->constant(), last = end->constant();
-  if (std::optional<int64_t> size = extent ? extent->constant() : std::nullopt) {
-    if (!first || !last) return free();
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? *size : *size - 1;
-    auto place = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + *size : v, low, high); };
-    int64_t from = place(*first), to = place(*last);
-    outSize = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
-    if (outSize < 0 || to == from) outSize = 0;
-    if (step > 0 ? to < from : to > from) outSize = 0;
-    outStart = outSize ? from : 0;
+  const std::optional<DimExpr> size = ir::exprOf(extent);
+  if (!size && start && end && step == 1 && start->constant() == 0 && end->constant() >= INT32_MAX) {
+    outStart = {0};
+    outSize = extent;
     return true;
   }
-  // A free dimension: all of it, its tail, or a part that surely is there.
-  constexpr int64_t kFar = INT32_MAX;
-  bool toEnd = (last && *last >= kFar) || (extent && *end == *extent);
-  if (step < 0 || !first || *first < 0) return free();
-  outStart = *first;
-  if (toEnd && *first == 0) return outSize = ShapedType::kDynamic, step == 1 ? true : free();
-  // What is not there after all, because a size is 0, is found when the sizes are given: slice verifies it.
-  shape::SymbolBounds atLeastOne;
-  for (const std::string& name : extent ? extent->symbols() : std::vector<std::string>())
-    atLeastOne[name] = {1, shape::Interval::kNoHigh};
-  const int64_t least = extent ? extent->interval(atLeastOne).low : shape::Interval::kNoLow;
-  if (last && *last >= *first && *last <= least) {
-    outSize = (*last - *first + step - 1) / step;
-    return true;
-  }
-  return free();
+  const auto range = size && start && end ? symbolicRange(*size, *start, *end, step) : std::nullopt;
+  if (!range) return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false;
+  outSize = range->size == *size ? extent : ir::dimOf(node.context(), range->size);
+  // Nothing is taken from anywhere.
+  outStart = range->size.constant() == 0 ? SymDim{0} : ir::dimOf(node.context(), range->start);
+  return true;
 }
 
 void convertSlice(NodeContext& node) {
@@ -137,8 +161,9 @@ void convertSlice(NodeContext& node) {
   if (starts->size() != ends->size() || (!axes->empty() && axes->size() != starts->size()) ||
       (!steps->empty() && steps->size() != starts->size()) || static_cast<int64_t>(starts->size()) > rank)
     return node.invalid("starts, ends, axes and steps differ in length");
-  Ints outStarts(rank, 0), outSizes(node.typeOf(x).getShape()), outSteps(rank, 1);
-  auto sizes = NodeContext::dims(node.typeOf(x));
+  Ints outSteps(rank, 1);
+  const SymShape in = ir::symShape(node.typeOf(x));
+  SymShape outStarts(static_cast<size_t>(rank), SymDim{0}), outSizes = in;
   for (size_t i = 0; i < starts->size(); ++i) {
     std::optional<int64_t> named = axes->empty() ? static_cast<int64_t>(i)
                                    : (*axes)[i]  ? (*axes)[i]->constant()
@@ -152,14 +177,15 @@ void convertSlice(NodeContext& node) {
     std::optional<int64_t> dim = node.axis(*named, rank);
     if (!dim) return;
     outSteps[*dim] = *step;
-    if (!sliceRange(node, *dim, sizes[*dim], (*starts)[i], (*ends)[i], *step, outStarts[*dim], outSizes[*dim])) return;
-    if (outSizes[*dim] == 0 || outSizes[*dim] == 1) outSteps[*dim] = 1;  // There is no next one, however far.
+    if (!sliceRange(node, *dim, in[*dim], (*starts)[i], (*ends)[i], *step, outStarts[*dim], outSizes[*dim])) return;
+    if (outSizes[*dim].size == 0 || outSizes[*dim].size == 1) outSteps[*dim] = 1;  // There is no next one, however far.
   }
-  bool whole = llvm::all_of(outSteps, [](int64_t s) { return s == 1; }) &&
-               llvm::all_of(outStarts, [](int64_t s) { return s == 0; }) &&
-               llvm::ArrayRef(outSizes) == node.typeOf(x).getShape();
-  if (whole) return node.forward(0);
-  node.setOutput(0, node.op("slice", x, {{"starts", outStarts}, {"sizes", outSizes}, {"steps", outSteps}}));
+  const bool steps1 = llvm::all_of(outSteps, [](int64_t s) { return s == 1; });
+  const bool starts0 = llvm::all_of(outStarts, [](const SymDim& s) { return s.size == 0; });
+  const bool sizesSame = llvm::equal(
+      outSizes, in, [](const SymDim& a, const SymDim& b) { return a.size == b.size && a.symbol == b.symbol; });
+  if (steps1 && starts0 && sizesSame) return node.forward(0);
+  node.setOutput(0, node.slice(x, outStarts, outSizes, outSteps));
 }
 
 // ---- Pad ---------------------------------------------------------------------------------------

@@ -285,7 +285,8 @@ Value NodeContext::op(StringRef mnemonic, ValueRange operands, AttributeList att
   for (Value operand : operands)
     if (!operand) return {};
   SmallVector<NamedAttribute> list;
-  for (const auto& [name, value] : attributes) list.push_back(builder_.getNamedAttr(name, value.build(builder_)));
+  for (const auto& [name, value] : attributes)
+    if (Attribute attribute = value.build(builder_)) list.push_back(builder_.getNamedAttr(name, attribute));
   ir::DiagnosticCapture capture(context());
   FailureOr<Operation*> made = ir::createOp(builder_, location_, mnemonic, operands, list);
   if (mlir::failed(made)) {
@@ -349,8 +350,7 @@ Value NodeContext::reshape(Value x, ArrayRef<SymDim> shape) {
   if (!x) return {};
   if (ir::tensorType(shape, elementOf(x)) == typeOf(x)) return x;
   auto [sizes, symbols] = shapeAttributes(builder_, shape);
-  if (symbols) return op("reshape", x, {{"shape", sizes}, {"symbols", Attribute(symbols)}});
-  return op("reshape", x, {{"shape", sizes}});
+  return op("reshape", x, {{"shape", sizes}, {"symbols", Attribute(symbols)}});
 }
 
 Value NodeContext::reshape(Value x, ArrayRef<int64_t> shape) {
@@ -363,14 +363,30 @@ Value NodeContext::expand(Value x, ArrayRef<SymDim> shape) {
   if (!x) return {};
   if (ir::tensorType(shape, elementOf(x)) == typeOf(x)) return x;
   auto [sizes, symbols] = shapeAttributes(builder_, shape);
-  if (symbols) return op("expand", x, {{"shape", sizes}, {"symbols", Attribute(symbols)}});
-  return op("expand", x, {{"shape", sizes}});
+  return op("expand", x, {{"shape", sizes}, {"symbols", Attribute(symbols)}});
 }
 
 Value NodeContext::transpose(Value x, ArrayRef<int64_t> perm) {
   bool identity = true;
   for (auto [i, p] : llvm::enumerate(perm)) identity &= p == static_cast<int64_t>(i);
   return identity ? x : op("transpose", x, {{"perm", perm}});
+}
+
+Value NodeContext::slice(Value x, ArrayRef<SymDim> starts, ArrayRef<SymDim> sizes, ArrayRef<int64_t> steps) {
+  if (!x) return {};
+  auto [startNumbers, startSymbols] = shapeAttributes(builder_, starts);
+  // A dimension that is taken as a whole needs no name of its own.
+  SmallVector<SymDim> named(sizes);
+  for (auto [d, dim] : llvm::enumerate(ir::symShape(typeOf(x))))
+    if (named[d].isFree() && named[d].symbol == dim.symbol && starts[d].size == 0 && steps[d] == 1)
+      named[d].symbol = {};
+  auto [numbers, symbols] = shapeAttributes(builder_, named);
+  return op("slice", x,
+            {{"starts", startNumbers},
+             {"sizes", numbers},
+             {"steps", steps},
+             {"start_symbols", Attribute(startSymbols)},
+             {"symbols", Attribute(symbols)}});
 }
 
 Value NodeContext::sliceDim(Value x, int64_t dim, int64_t begin, int64_t end) {

@@ -117,6 +117,7 @@ class NodeContext {
   bool checkIndices(size_t input, Value x, int64_t dim);
 
   // ---- emitting ----
+  /// Attributes that are null are left out.
   Value op(llvm::StringRef mnemonic, mlir::ValueRange operands, AttributeList attributes = {});
   Value constantTensor(const interp::Tensor& tensor, llvm::StringRef suffix = "constant");
   /// A rank-0 constant of the element type of `like`.
@@ -127,6 +128,8 @@ class NodeContext {
   Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
   Value expand(Value x, llvm::ArrayRef<ir::SymDim> shape);
   Value transpose(Value x, llvm::ArrayRef<int64_t> perm);
+  Value slice(Value x, llvm::ArrayRef<ir::SymDim> starts, llvm::ArrayRef<ir::SymDim> sizes,
+              llvm::ArrayRef<int64_t> steps);
   /// [begin, end) of one dimension.
   Value sliceDim(Value x, int64_t dim, int64_t begin, int64_t end);
   Value cast(Value x, mlir::Type element);

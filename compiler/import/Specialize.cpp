@@ -140,12 +140,39 @@ class Specializer {
     return ir::tensorType(shape, type.getElementType());
   }
 
-  /// Sizes in attributes: those of reshape and expand name free dimensions, those of slice follow the operand.
+  /// Where a slice begins, which may follow from free dimensions.
+  void updateStarts(Operation* op) {
+    auto symbols = op->getAttrOfType<ArrayAttr>("start_symbols");
+    auto starts = op->getAttrOfType<DenseI64ArrayAttr>("starts");
+    if (!symbols || !starts || symbols.size() != static_cast<size_t>(starts.size())) return;
+    Builder builder(op->getContext());
+    SmallVector<int64_t> out(starts.asArrayRef());
+    SmallVector<mlir::Attribute> names;
+    bool anyNamed = false;
+    for (size_t d = 0; d < out.size(); ++d) {
+      auto name = dyn_cast<StringAttr>(symbols[d]);
+      const auto start = name && !name.empty() ? DimExpr::parse(name.getValue()).substitute(bindings_) : std::nullopt;
+      const auto number = start ? start->constant() : std::nullopt;
+      // One that lies before the first element stays: the slice's verifier names it.
+      if (number) out[d] = *number;
+      names.push_back(start && !number ? builder.getStringAttr(start->text()) : builder.getStringAttr(""));
+      anyNamed |= start && !number;
+    }
+    op->setAttr("starts", builder.getDenseI64ArrayAttr(out));
+    if (anyNamed)
+      op->setAttr("start_symbols", builder.getArrayAttr(names));
+    else
+      op->removeAttr("start_symbols");
+  }
+
+  /// Sizes in attributes: those of reshape, expand and slice name free dimensions; whole ones of slice follow the
+  /// operand.
   void updateAttributes(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isReshape = isa<ir::ReshapeOp>(op), isExpand = isa<ir::ExpandOp>(op);
     llvm::StringRef sizesName = isSlice ? "sizes" : "shape";
     auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(sizesName);
     if (!sizes || (!isSlice && !isReshape && !isExpand)) return;
+    if (isSlice) updateStarts(op);
     auto x = cast<RankedTensorType>(op->getOperand(0).getType());
     auto symbols = op->getAttrOfType<ArrayAttr>("symbols");
     Builder builder(op->getContext());
@@ -158,7 +185,7 @@ class Specializer {
       SymDim dim{out[d]};
       if (symbols && d < symbols.size())
         if (auto name = dyn_cast<StringAttr>(symbols[d]); name && !name.empty()) dim.symbol = name;
-      if (isSlice && dim.isFree() && !x.isDynamicDim(d)) {
+      if (isSlice && dim.isFree() && !dim.symbol && !x.isDynamicDim(d)) {
         int64_t start = op->getAttrOfType<DenseI64ArrayAttr>("starts")[d],
                 step = op->getAttrOfType<DenseI64ArrayAttr>("steps")[d];
         dim = {step > 0 ? std::max<int64_t>(0, (x.getDimSize(d) - start + step - 1) / step) : start / -step + 1};

@@ -98,13 +98,16 @@ StatusOr<Tensor> transpose(TransposeOp op, const Tensor& x) {
   return gatherBox(x, shape, 0, strides);
 }
 
-StatusOr<Tensor> slice(SliceOp op, const Tensor& x) {
+StatusOr<Tensor> slice(SliceOp op, const Tensor& x, const SymbolBindings& bindings) {
   std::vector<int64_t> strides = rowMajorStrides(x.shape());
+  const Shape starts = bindShape(op.getStarts(), op.getStartSymbols(), bindings);
+  const Shape sizes = bindShape(op.getSizes(), op.getSymbols(), bindings);
   Shape shape;
   int64_t offset = 0;
   for (int64_t d = 0; d < x.rank(); ++d) {
-    int64_t start = op.getStarts()[d], size = op.getSizes()[d], step = op.getSteps()[d], extent = x.shape()[d];
-    // A free size is: as far as the dimension goes.
+    int64_t start = starts[d], size = sizes[d], step = op.getSteps()[d], extent = x.shape()[d];
+    if (ShapedType::isDynamic(start)) return invalidArgument("hpu.slice has a free start without a value");
+    // A free size without a name is: as far as the dimension goes.
     if (ShapedType::isDynamic(size))
       size = step > 0 ? std::max<int64_t>(0, (extent - start + step - 1) / step) : start / -step + 1;
     if (size > 0) {
@@ -221,7 +224,7 @@ StatusOr<Tensor> gatherElements(const Tensor& x, const Tensor& indices, int64_t 
 Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindings) {
   if (auto o = llvm::dyn_cast<ReshapeOp>(op)) return reshape(o, in[0], bindings);
   if (auto o = llvm::dyn_cast<TransposeOp>(op)) return transpose(o, in[0]);
-  if (auto o = llvm::dyn_cast<SliceOp>(op)) return slice(o, in[0]);
+  if (auto o = llvm::dyn_cast<SliceOp>(op)) return slice(o, in[0], bindings);
   if (auto o = llvm::dyn_cast<ExpandOp>(op)) return expand(o, in[0], bindings);
   if (auto o = llvm::dyn_cast<ConcatOp>(op)) return concat(in, o.getAxis());
   if (auto o = llvm::dyn_cast<PadOp>(op)) return pad(o, in[0]);

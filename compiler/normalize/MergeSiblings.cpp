@@ -108,7 +108,8 @@ struct MergeSiblingsPass : PassWrapper<MergeSiblingsPass, OperationPass<func::Fu
     SmallVector<int64_t> steps(starts.size(), 1);
     for (Sibling& sibling : siblings) {
       sizes.back() = tensorOf(sibling.product).getShape().back();
-      Value slice = SliceOp::create(builder, sibling.product.getLoc(), merged, starts, sizes, steps);
+      Value slice =
+          SliceOp::create(builder, sibling.product.getLoc(), merged, starts, sizes, steps, ArrayAttr(), ArrayAttr());
       sibling.result().replaceAllUsesWith(slice);
       starts.back() += sizes.back();
     }

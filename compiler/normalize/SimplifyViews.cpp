@@ -134,13 +134,17 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
   LogicalResult matchAndRewrite(SliceOp op, PatternRewriter& rewriter) const override {
     auto below = op.getX().getDefiningOp<SliceOp>();
     if (!below || !tensorOf(op).hasStaticShape()) return rewriter.notifyMatchFailure(op, "no slice below");
+    if (op.getStartSymbols() || below.getStartSymbols())
+      return rewriter.notifyMatchFailure(op, "where it begins is not known yet");
     SmallVector<int64_t> starts, steps;
     for (auto [d, start] : llvm::enumerate(op.getStarts())) {
       starts.push_back(below.getStarts()[d] + start * below.getSteps()[d]);
       steps.push_back(op.getSteps()[d] * below.getSteps()[d]);
     }
     Location loc = fusedLoc(rewriter, {below, op});
-    rewriter.replaceOp(op, SliceOp::create(rewriter, loc, below.getX(), starts, op.getSizes(), steps).getResult());
+    rewriter.replaceOp(
+        op, SliceOp::create(rewriter, loc, below.getX(), starts, op.getSizes(), steps, ArrayAttr(), ArrayAttr())
+                .getResult());
     return success();
   }
 };
@@ -166,7 +170,7 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     starts[axis] = indices->front();
     sizes[axis] = static_cast<int64_t>(indices->size());
     steps[axis] = step;
-    Value slice = SliceOp::create(rewriter, op.getLoc(), op.getX(), starts, sizes, steps);
+    Value slice = SliceOp::create(rewriter, op.getLoc(), op.getX(), starts, sizes, steps, ArrayAttr(), ArrayAttr());
     if (tensorOf(slice) != tensorOf(op))
       slice = ReshapeOp::create(rewriter, op.getLoc(), slice, tensorOf(op).getShape(), ArrayAttr());
     rewriter.replaceOp(op, slice);

@@ -18,8 +18,12 @@ def Hpu_TransposeOp : Hpu_TensorOp<"transpose", view> {
 }
 def Hpu_SliceOp : Hpu_TensorOp<"slice", "bool isView();"> {
   let summary = "Elements starts[d] + i * steps[d], for i < sizes[d], of every dim d";
-  let description = "A view when all steps are positive.";
-  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps);
+  let description = [{
+    A view when all steps are positive. Starts and sizes may be the dynamic marker; `start_symbols` and `symbols` then
+    say what they are. A size without that is the operand's, where the start is 0 and the step 1.
+  }];
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps,
+                       OptionalAttr<ArrayAttr>:$start_symbols, OptionalAttr<ArrayAttr>:$symbols);
   let hasVerifier = 1;
 }
 def Hpu_ExpandOp : Hpu_TensorOp<"expand", view> {

@@ -74,14 +74,12 @@ bool SliceOp::isView() {
 LogicalResult SliceOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                         SmallVectorImpl<Type>& result) {
   RankedTensorType x = tensorOf(adaptor.getX());
-  SymShape in = symShape(x), shape;
+  SymShape in = symShape(x), shape = namedShape(adaptor.getSizes(), adaptor.getSymbols());
   if (adaptor.getSizes().size() != in.size() || adaptor.getStarts().size() != in.size() ||
       adaptor.getSteps().size() != in.size())
     return emitOptionalError(loc, "slice needs a start, size and step for each of ", in.size(), " dims");
-  for (auto [i, size] : llvm::enumerate(adaptor.getSizes())) {
-    bool wholeDim = ShapedType::isDynamic(size) && adaptor.getStarts()[i] == 0 && adaptor.getSteps()[i] == 1;
-    shape.push_back(wholeDim ? in[i] : SymDim{size});
-  }
+  for (auto [i, dim] : llvm::enumerate(shape))
+    if (dim.isFree() && !dim.symbol && adaptor.getStarts()[i] == 0 && adaptor.getSteps()[i] == 1) dim = in[i];
   result.push_back(tensorType(shape, x.getElementType()));
   return success();
 }
@@ -90,7 +88,7 @@ LogicalResult SliceOp::verify() {
   for (int64_t d = 0; d < x.getRank(); ++d) {
     int64_t start = getStarts()[d], size = getSizes()[d], step = getSteps()[d];
     if (step == 0) return emitOpError() << "step of dim " << d << " is zero";
-    if (ShapedType::isDynamic(size) || x.isDynamicDim(d) || size == 0) continue;
+    if (ShapedType::isDynamic(size) || ShapedType::isDynamic(start) || x.isDynamicDim(d) || size == 0) continue;
     const __int128 last = start + (__int128{size} - 1) * step;
     if (size < 0 || start < 0 || start >= x.getDimSize(d) || last < 0 || last >= x.getDimSize(d))
       return emitOpError() << "leaves dim " << d << " of " << typeToString(x);

@@ -161,7 +161,7 @@ class Generator {
                               ? size
                               : between(1, (size - starts.back() - 1) / steps.back() + 1));
         }
-        return SliceOp::create(builder_, loc(), x, starts, sizes, steps).getResult();
+        return SliceOp::create(builder_, loc(), x, starts, sizes, steps, ArrayAttr(), ArrayAttr()).getResult();
       }
       case 2: {
         Sizes wider = shape;

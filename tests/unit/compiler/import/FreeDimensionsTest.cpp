@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Free dimensions: carried through shape arithmetic, and given their sizes.
 #include "compiler/import/Specialize.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "base/Format.h"
 #include "tests/unit/compiler/import/ImporterFixture.h"
 
 namespace hpu::importer {
@@ -224,6 +230,97 @@ TEST_F(Importer, ComputesWithSizesThatAreNotKnown) {
     ASSERT_TRUE(status.ok()) << status.message();
     auto sized = import(builder, {{}, {{"n", n}}, {}});
     EXPECT_EQ(resultType(*module), resultType(*sized));
+  }
+}
+
+/// NumPy's x[start:end:step] of 0, 1, ... n - 1.
+std::vector<float> sliced(int64_t n, int64_t start, int64_t end, int64_t step) {
+  auto place = [&](int64_t at) {
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    return std::clamp(at < 0 ? at + n : at, low, high);
+  };
+  std::vector<float> values;
+  const int64_t to = place(end);
+  for (int64_t at = place(start); step > 0 ? at < to : at > to; at += step) values.push_back(static_cast<float>(at));
+  return values;
+}
+
+/// Heads, tails and strides of a dimension whose size is not known, whatever lies beyond it.
+TEST_F(Computes, SlicesOfFreeDimensions) {
+  std::mt19937 random(7);
+  auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  for (int round = 0; round < 150; ++round) {
+    const bool far = round % 5 == 0;
+    const int64_t start = pick(-7, 7), step = (round % 3 ? 1 : -1) * pick(1, 3);
+    const int64_t end = far ? (step > 0 ? INT64_MAX : INT64_MIN + 1) : pick(-7, 7);
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {std::string("n")})
+        .ints("start", {1}, {start})
+        .ints("end", {1}, {end})
+        .ints("axis", {1}, {0})
+        .ints("step", {1}, {step});
+    builder.node("Slice", "part", {"x", "start", "end", "axis", "step"}, {"p"}).node("Relu", "act", {"p"}, {"y"});
+    builder.output("y");
+    const std::string what = base::strCat("x[", start, ":", end, ":", step, "]");
+    auto open = import(builder);
+    ASSERT_TRUE(open.ok()) << what << ": " << open.status().message();
+    for (int64_t n : {0, 1, 2, 3, 4, 6, 9}) {
+      const std::vector<float> expected = sliced(n, start, end, step);
+      const std::vector<Tensor> in = {counting({n})};
+      auto module = import(builder);
+      const Status status = specializeModule(module->get(), {{}, {{"n", n}}, {}});
+      if (n == 0 && !status.ok()) {  // A part whose size is fixed is not there.
+        EXPECT_THAT(status.message(), HasSubstr("part"));
+        continue;
+      }
+      ASSERT_TRUE(status.ok()) << what << " of " << n << ": " << status.message();
+      EXPECT_EQ(resultType(*module), base::strCat("tensor<", expected.size(), "xf32>")) << what << " of " << n;
+      for (OwningModule* each : {&*open, &*module}) {
+        auto outputs = interp::evaluateFunction(main(*each), in);
+        ASSERT_TRUE(outputs.ok()) << what << " of " << n << ": " << outputs.status().message();
+        const float* data = (*outputs)[0].as<float>();
+        EXPECT_EQ(std::vector<float>(data, data + (*outputs)[0].count()), expected) << what << " of " << n;
+      }
+    }
+  }
+}
+
+/// The last token of each sequence, and all but the first: their sizes are known as far as they can be.
+TEST_F(Importer, SlicesHaveTheSizesThatModelsRelyOn) {
+  struct Part {
+    int64_t start, end;
+    const char* type;
+  };
+  for (const auto& [start, end, type] : {Part{-1, INT64_MAX, "tensor<1xf32>"},
+                                         {0, 1, "tensor<1xf32>"},
+                                         {0, INT64_MAX, "tensor<?xf32, #hpu.layout<symbols = [\"n\"]>>"},
+                                         {0, -1, "tensor<?xf32, #hpu.layout<symbols = [\"max(0, n - 1)\"]>>"},
+                                         {0, 5, "tensor<?xf32, #hpu.layout<symbols = [\"min(5, n)\"]>>"}}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {std::string("n")}).ints("start", {1}, {start}).ints("end", {1}, {end});
+    builder.node("Slice", "part", {"x", "start", "end"}, {"p"}).node("Relu", "act", {"p"}, {"y"}).output("y");
+    auto open = import(builder);
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    EXPECT_EQ(resultType(*open), type);
+  }
+}
+
+/// Limits that are computed from sizes: the first half, and all but as many as there are rows.
+TEST_F(Computes, SlicesToLimitsThatFollowFromSizes) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {std::string("n")}).ints("two", {1}, {2}).ints("zero", {1}, {0});
+  builder.node("Shape", "shape", {"x"}, {"s"}).node("Div", "half", {"s", "two"}, {"h"});
+  builder.node("Slice", "first", {"x", "zero", "h"}, {"a"}).node("Slice", "second", {"x", "h", "s"}, {"b"});
+  builder.node("Concat", "join", {"b", "a"}, {"y"}, {{"axis", int64_t{0}}}).output("y");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  for (int64_t n : {1, 2, 5, 8}) {
+    std::vector<float> expected;
+    for (int64_t i = 0; i < n; ++i) expected.push_back(static_cast<float>((i + n / 2) % n));
+    EXPECT_EQ(floats(builder, {counting({n})}), expected) << n;
+    auto module = import(builder);
+    ASSERT_TRUE(specializeModule(module->get(), {{}, {{"n", n}}, {}}).ok());
+    EXPECT_EQ(resultType(*module), base::strCat("tensor<", n, "xf32>"));
   }
 }
 

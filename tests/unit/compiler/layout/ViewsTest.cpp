@@ -171,7 +171,7 @@ class Views : public testing::Test {
           for (size_t d = 0; d < rank; ++d) from[d] = starts[d] + index[d] * steps[d];
           return from;
         });
-        return SliceOp::create(builder_, loc(), value, starts, sizes, steps).getResult();
+        return SliceOp::create(builder_, loc(), value, starts, sizes, steps, ArrayAttr(), ArrayAttr()).getResult();
       }
       case 2: {
         Sizes shape = elements.sizes;
@@ -242,7 +242,9 @@ TEST_F(Views, SelectTheElementsOfTheOpsOrSayThatStridesCannot) {
 TEST_F(Views, GoThroughViewOpsDownToTheBase) {
   Value x = argument(type({4, 6}));
   Value transposed = TransposeOp::create(builder_, loc(), x, Sizes{1, 0}).getResult();
-  Value sliced = SliceOp::create(builder_, loc(), transposed, Sizes{1, 0}, Sizes{2, 4}, Sizes{2, 1}).getResult();
+  Value sliced =
+      SliceOp::create(builder_, loc(), transposed, Sizes{1, 0}, Sizes{2, 4}, Sizes{2, 1}, ArrayAttr(), ArrayAttr())
+          .getResult();
   std::optional<StridedView> view = resolveView(sliced);
   ASSERT_TRUE(view);
   EXPECT_EQ(view->base, x);
@@ -261,7 +263,7 @@ TEST_F(Views, StopAtAnOpThatComputes) {
 
 TEST_F(Views, RefuseASliceThatRunsBackwards) {
   Value x = argument(type({4}));
-  auto reversed = SliceOp::create(builder_, loc(), x, Sizes{3}, Sizes{4}, Sizes{-1});
+  auto reversed = SliceOp::create(builder_, loc(), x, Sizes{3}, Sizes{4}, Sizes{-1}, ArrayAttr(), ArrayAttr());
   EXPECT_FALSE(reversed.isView());
   EXPECT_FALSE(applyView(reversed, baseView(x)));
 }

@@ -98,7 +98,7 @@ class Generator {
     if (sizes[at] < 2) return {};
     starts[at] = between(0, 1) * sizes[at] / 2;
     sizes[at] = (sizes[at] + 1) / 2 - (starts[at] ? sizes[at] % 2 : 0);
-    return SliceOp::create(builder_, loc(), x, starts, sizes, steps);
+    return SliceOp::create(builder_, loc(), x, starts, sizes, steps, ArrayAttr(), ArrayAttr());
   }
   Value binary(Value x) {
     const ArrayRef<int64_t> shape = sizesOf(x);
