@@ -6,13 +6,13 @@
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorBytes.h"
-#include "compiler/memory/Planner.h"
 #include "compiler/memory/Rings.h"
 #include "compiler/memory/Storage.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Pass/Pass.h"
+#include "plan/Planner.h"
 #include "recipe/Recipe.h"
 
 using namespace mlir;
@@ -45,19 +45,19 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     StoragePlan storages = planStorages(function, {options_.reuse, options_.largestLiveSetBytes});
-    std::vector<Buffer> buffers;
+    std::vector<plan::Buffer> buffers;
     std::vector<size_t> which;
     for (auto [index, storage] : llvm::enumerate(storages.storages))
       if (!storage.members.empty() && storage.output < 0) {
         buffers.push_back(storage.live);
         which.push_back(index);
       }
-    Plan plan = planBuffers(buffers, recipe::kAlignment, options_.reuse);
+    plan::Placement placement = plan::placeBuffers(buffers, recipe::kAlignment, options_.reuse);
     Sections sections = sectionsOf(function);
     std::vector<std::pair<int64_t, int64_t>> place(storages.storages.size());
     for (auto [index, storage] : llvm::enumerate(storages.storages))
       place[index] = {sections.inputs + std::max<int64_t>(storage.output, 0), 0};
-    for (auto [index, offset] : llvm::zip(which, plan.offsets)) place[index] = {sections.workspace(), offset};
+    for (auto [index, offset] : llvm::zip(which, placement.offsets)) place[index] = {sections.workspace(), offset};
     RingPlan rings = planRings(storages.units, options_.sramBytes);
     if (!rings.error.empty()) {
       withCode(StatusCode::kResourceExhausted, function.emitError()) << rings.error;
@@ -79,32 +79,34 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
       unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), attribute));
     }
     Builder builder(&getContext());
-    function->setAttr(kWorkspaceAttr, builder.getI64IntegerAttr(plan.bytes));
+    function->setAttr(kWorkspaceAttr, builder.getI64IntegerAttr(placement.bytes));
     function->setAttr(kSramAttr, builder.getI64IntegerAttr(rings.bytes));
-    HbmNeeds needs = needsOf(function, plan.bytes);
+    HbmNeeds needs = needsOf(function, placement.bytes);
     if (options_.stats) *options_.stats = {rings.bytes, needs};
-    if (options_.summary) *options_.summary = summary(storages, plan, rings);
-    if (options_.report) *options_.report += report(storages, plan, which, rings, needs);
+    if (options_.summary) *options_.summary = summary(storages, placement, rings);
+    if (options_.report) *options_.report += report(storages, placement, which, rings, needs);
   }
 
  private:
-  std::string summary(const StoragePlan& storages, const Plan& plan, const RingPlan& rings) const {
+  std::string summary(const StoragePlan& storages, const plan::Placement& placement, const RingPlan& rings) const {
     using base::formatBytes;
-    return base::strCat("workspace ", formatBytes(plan.bytes), ", ", storages.resultsInPlace, " results in place, ",
-                        storages.partsInPlace, " of ", storages.partsInPlace + storages.partsCopied,
-                        " parts of concatenations too, ", rings.chained, " results stay in SRAM, peak ",
-                        formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes));
+    return base::strCat("workspace ", formatBytes(placement.bytes), ", ", storages.resultsInPlace,
+                        " results in place, ", storages.partsInPlace, " of ",
+                        storages.partsInPlace + storages.partsCopied, " parts of concatenations too, ", rings.chained,
+                        " results stay in SRAM, peak ", formatBytes(rings.bytes), " of ",
+                        formatBytes(options_.sramBytes));
   }
 
-  std::string report(const StoragePlan& storages, const Plan& plan, const std::vector<size_t>& which,
+  std::string report(const StoragePlan& storages, const plan::Placement& placement, const std::vector<size_t>& which,
                      const RingPlan& rings, const HbmNeeds& needs) const {
     using base::formatBytes;
     std::string text =
         base::strCat("HBM      ", formatBytes(needs.total()), " of ", formatBytes(options_.hbmBytes), ": weights ",
                      formatBytes(needs.weights), ", inputs ", formatBytes(needs.inputs), ", outputs ",
                      formatBytes(needs.outputs), ", workspace ", formatBytes(needs.workspace), "\n");
-    text += base::strCat("workspace ", plan.bytes, " bytes for ", which.size(), " buffers; alive together at most ",
-                         plan.largestLiveSet, " (plan) and ", options_.largestLiveSetBytes, " (unfused graph)\n");
+    text +=
+        base::strCat("workspace ", placement.bytes, " bytes for ", which.size(), " buffers; alive together at most ",
+                     placement.largestLiveSet, " (plan) and ", options_.largestLiveSetBytes, " (unfused graph)\n");
     text +=
         base::strCat("SRAM     ", formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes),
                      " for tiles of bundles and ", rings.chained, " results that their only reader takes from there\n");
@@ -124,7 +126,7 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
       shown += storage.live.bytes;
       lines.push_back(
           llvm::formatv(
-              "  {0,10}  at {1,-11} steps {2,4}..{3,-4}  {4}{5}", formatBytes(storage.live.bytes), plan.offsets[i],
+              "  {0,10}  at {1,-11} steps {2,4}..{3,-4}  {4}{5}", formatBytes(storage.live.bytes), placement.offsets[i],
               storage.live.begin, storage.live.end, unitName(storage.members.front().getDefiningOp()),
               storage.members.size() > 1 ? llvm::formatv(" and {0} more", storage.members.size() - 1).str() : "")
               .str());
@@ -153,7 +155,7 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
     for (int64_t step = 0; step < static_cast<int64_t>(storages.units.size()); ++step) {
       int64_t alive = 0;
       for (size_t index : which) {
-        const Buffer& live = storages.storages[index].live;
+        const plan::Buffer& live = storages.storages[index].live;
         if (live.begin <= step && step <= live.end) alive += live.bytes;
       }
       if (alive > most) {

@@ -4,8 +4,8 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
-#include "compiler/memory/Planner.h"
 #include "compiler/support/Units.h"
+#include "plan/Planner.h"
 #include "recipe/Recipe.h"
 
 using namespace mlir;
@@ -55,7 +55,7 @@ struct Tiles {
 RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
   RingPlan result;
   SmallVector<Tiles> all;
-  std::vector<Buffer> tiles;
+  std::vector<plan::Buffer> tiles;
   int64_t order = -1, group = 0;  // Units of a chain have one place in the order.
   bool fresh = true;
   for (Operation* unit : units) {
@@ -82,8 +82,8 @@ RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
                    " bytes, and the target has " + std::to_string(sramBytes);
     return result;
   }
-  Plan plan = planBuffers(tiles, recipe::kAlignment, true, sramBytes);
-  while (plan.bytes > sramBytes) {
+  plan::Placement placement = plan::placeBuffers(tiles, recipe::kAlignment, true, sramBytes);
+  while (placement.bytes > sramBytes) {
     // The largest tiles among those that stay for their neighbour give way first.
     size_t largest = tiles.size();
     for (size_t i = 0; i < tiles.size(); ++i)
@@ -95,9 +95,9 @@ RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
     result.notes.push_back("no overlap of " + unitName(all[largest].unit) +
                            " with the bundle behind it: both tiles together "
                            "are beyond the SRAM");
-    plan = planBuffers(tiles, recipe::kAlignment, true, sramBytes);
+    placement = plan::placeBuffers(tiles, recipe::kAlignment, true, sramBytes);
   }
-  for (auto [each, offset] : llvm::zip(all, plan.offsets)) {
+  for (auto [each, offset] : llvm::zip(all, placement.offsets)) {
     const RingInfo& ring = each.ring;
     each.unit->setAttr(each.attribute,
                        DenseI64ArrayAttr::get(each.unit->getContext(), {offset, ring.slots, ring.dim, ring.slotBytes}));
@@ -105,7 +105,7 @@ RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
       result.notes.push_back("chained  " + unitName(each.unit) + ": " + std::to_string(ring.slots) + " tiles of " +
                              std::to_string(ring.slotBytes) + " bytes");
   }
-  result.bytes = plan.bytes;
+  result.bytes = placement.bytes;
   return result;
 }
 

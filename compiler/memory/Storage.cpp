@@ -145,10 +145,10 @@ class Sharing {
   }
 
   int64_t liveSet() const {
-    std::vector<Buffer> buffers;
+    std::vector<plan::Buffer> buffers;
     for (const Storage& storage : plan_.storages)
       if (!storage.members.empty() && storage.output < 0) buffers.push_back(storage.live);
-    return largestLiveSet(buffers, recipe::kAlignment);
+    return plan::largestLiveSet(buffers, recipe::kAlignment);
   }
 
   // ---- Concatenations --------------------------------------------------------------------------------

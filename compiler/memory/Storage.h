@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "compiler/memory/Planner.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "plan/Planner.h"
 
 namespace hpu::memory {
 
 struct Storage {
-  Buffer live;                             ///< Bytes, first step that writes it, last step that reads it.
+  plan::Buffer live;                       ///< Bytes, first step that writes it, last step that reads it.
   int64_t output = -1;                     ///< It is this output of the function; -1: workspace.
   llvm::SmallVector<mlir::Value> members;  ///< Results that lie in it; empty when it was merged into another one.
 };

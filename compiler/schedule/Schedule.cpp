@@ -10,13 +10,13 @@
 #include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/memory/Memory.h"
-#include "compiler/schedule/Issue.h"
 #include "compiler/schedule/ProgramBuilder.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "plan/Issue.h"
 #include "recipe/MmePacking.h"
 
 using namespace mlir;
@@ -47,12 +47,12 @@ class Scheduler {
     program_.program().setNumSignals(kQueues);
     if (options_.descriptorsOnly) return okStatus();
     HPU_ASSIGN(Draft draft, options_.draft(program_.program()));
-    std::vector<std::vector<SlicedCommand>> sliced;
-    IssueContext context{*draft.program, draft.reads, *options_.target, options_.target->clock()};
-    for (const IssueUnit& unit : units_) sliced.push_back(sliceUnit(context, unit));
-    std::vector<const std::vector<SlicedCommand>*> pointers;
+    std::vector<std::vector<plan::SlicedCommand>> sliced;
+    plan::IssueContext context{*draft.program, draft.reads, *options_.target, options_.target->clock()};
+    for (const plan::IssueUnit& unit : units_) sliced.push_back(plan::sliceUnit(context, unit));
+    std::vector<const std::vector<plan::SlicedCommand>*> pointers;
     for (const auto& commands : sliced) pointers.push_back(&commands);
-    HPU_ASSIGN(Issued issued, issueCommands(context, pointers, options_.reorder));
+    HPU_ASSIGN(plan::Issued issued, plan::issueCommands(context, pointers, options_.reorder));
     emitQueues(issued.queues);
     summarise(issued.queues);
     return okStatus();
@@ -91,7 +91,7 @@ class Scheduler {
 
   /// Adds a unit that consists of `descriptors`; several of them, or several slices, are a bundle of the program.
   void add(Operation* source, ArrayRef<Operation*> descriptors) {
-    IssueUnit unit;
+    plan::IssueUnit unit;
     SmallVector<Attribute> members;
     for (Operation* descriptor : descriptors) {
       unit.ops.push_back(symbols_.size());
@@ -102,7 +102,7 @@ class Scheduler {
     int64_t slices = 1;
     if (auto tile = source->getAttrOfType<TileAttr>("tile")) {
       unit.tile.assign(tile.getSizes().begin(), tile.getSizes().end());
-      slices = sliceCount({space.begin(), space.end()}, unit.tile);
+      slices = plan::sliceCount({space.begin(), space.end()}, unit.tile);
     }
     std::string label = unitName(source);
     if (takesTurns_) {
@@ -354,7 +354,7 @@ class Scheduler {
   OpBuilder& builder_;
   const ScheduleOptions& options_;
   ProgramBuilder program_;
-  std::vector<IssueUnit> units_;
+  std::vector<plan::IssueUnit> units_;
   std::vector<std::string> symbols_;  ///< Of the descriptors, by number.
   uint32_t bundles_ = 0;
   bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.

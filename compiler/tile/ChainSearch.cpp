@@ -11,8 +11,8 @@ namespace hpu::tile {
 namespace {
 
 using perfmodel::Picoseconds;
+using plan::SlicedCommand;
 using recipe::Operand;
-using schedule::SlicedCommand;
 
 /// A slice shorter than this (of the slowest unit's slower engine) is mostly launch.
 constexpr Picoseconds kShortestSlice = 600 * 1000;
@@ -38,7 +38,7 @@ struct Chain {
 
 class ChainSearch {
  public:
-  ChainSearch(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+  ChainSearch(const plan::IssueContext& context, const std::vector<SearchUnit>& units,
               const std::vector<SearchLink>& links, const UnitsApart& apart, const SearchOptions& options)
       : units_(units),
         links_(links),
@@ -225,8 +225,8 @@ class ChainSearch {
   void slice(Chain& chain) {
     auto part = [&](size_t i) {
       const SearchUnit& unit = units_[chain.units[i]];
-      schedule::IssueUnit issue{unit.ops, chain.tiles[i], chain.count > 1 ? 0 : recipe::kNone,
-                                unit.tileBytes > 0 && chain.count > kSlots ? kSlots : 0};
+      plan::IssueUnit issue{unit.ops, chain.tiles[i], chain.count > 1 ? 0 : recipe::kNone,
+                            unit.tileBytes > 0 && chain.count > kSlots ? kSlots : 0};
       if (i == chain.links.size()) return issue;
       issue.kept = chain.count > kSlots ? kSlots : 0;
       forEachRead(links_[chain.links[i]], [&](size_t op, const recipe::Op&, const Operand&, size_t) {
@@ -236,9 +236,9 @@ class ChainSearch {
     };
     // The draft has half of the SRAM for tiles.
     program_.sections[sram_].bytes = static_cast<uint64_t>(std::max<int64_t>(chain.total - sramBytes_ / 2, 0));
-    schedule::IssueUnit whole = part(0);
+    plan::IssueUnit whole = part(0);
     for (size_t i = 1; i < chain.units.size(); ++i) whole.chained.push_back(part(i));
-    chain.commands = schedule::sliceUnit(context_, whole);
+    chain.commands = plan::sliceUnit(context_, whole);
     chain.packings = packCommands(context_, chain.commands);
   }
 
@@ -330,7 +330,7 @@ class ChainSearch {
     }
     ++priced_;
     for (const std::vector<SlicedCommand>* unit : commands) pricedCommands_ += static_cast<int64_t>(unit->size());
-    HPU_ASSIGN(schedule::Issued issued, schedule::issueCommands(context_, commands, true));
+    HPU_ASSIGN(plan::Issued issued, plan::issueCommands(context_, commands, true));
     return issued.time;
   }
 
@@ -340,7 +340,7 @@ class ChainSearch {
   const int64_t sramBytes_;
   const SearchOptions& options_;
   recipe::Program program_;  ///< With results of chains in SRAM.
-  schedule::IssueContext context_;
+  plan::IssueContext context_;
   uint32_t sram_ = 0;
   std::deque<Chain> chains_;     ///< Those that a longer one took up too.
   std::vector<size_t> chainOf_;  ///< By unit: index of its chain.
@@ -350,7 +350,7 @@ class ChainSearch {
 
 }  // namespace
 
-StatusOr<ChainPlan> searchChains(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+StatusOr<ChainPlan> searchChains(const plan::IssueContext& context, const std::vector<SearchUnit>& units,
                                  const std::vector<SearchLink>& links, const UnitsApart& apart,
                                  const SearchOptions& options) {
   return ChainSearch(context, units, links, apart, options).run();

@@ -12,7 +12,7 @@ namespace hpu::tile {
 
 /// What is known of the units apart, by index.
 struct UnitsApart {
-  std::function<const std::vector<schedule::SlicedCommand>&(size_t)> commands;  ///< In the slices that were chosen.
+  std::function<const std::vector<plan::SlicedCommand>&(size_t)> commands;  ///< In the slices that were chosen.
   std::function<std::vector<int>(size_t)> cuttable;    ///< Dims along which all ops of the unit can be cut.
   std::function<std::vector<int64_t>(int64_t)> sizes;  ///< Of slices of an extent, the largest first.
   std::function<perfmodel::Picoseconds(size_t)> time;  ///< Of the slower engine, not cut.
@@ -26,7 +26,7 @@ struct ChainPlan {
   perfmodel::Picoseconds time = 0;          ///< Of the program.
 };
 
-StatusOr<ChainPlan> searchChains(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+StatusOr<ChainPlan> searchChains(const plan::IssueContext& context, const std::vector<SearchUnit>& units,
                                  const std::vector<SearchLink>& links, const UnitsApart& apart,
                                  const SearchOptions& options);
 

@@ -8,7 +8,7 @@
 namespace hpu::tile {
 namespace {
 
-using schedule::SlicedCommand;
+using plan::SlicedCommand;
 
 /// All small factors, as an odd one may fill the array best; then steps of a quarter and less.
 constexpr int64_t kFactors[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64};
@@ -28,7 +28,7 @@ std::vector<int64_t> candidates(const recipe::MmeDesc& mme, const arch::TargetDe
 }
 
 /// Profitability: the commands' costs with the factor, when they are less than `limit` together.
-bool price(const schedule::IssueContext& context, const recipe::Op& op, const std::vector<SlicedCommand*>& commands,
+bool price(const plan::IssueContext& context, const recipe::Op& op, const std::vector<SlicedCommand*>& commands,
            perfmodel::Picoseconds& limit, std::vector<perfmodel::Cost>& costs) {
   perfmodel::Picoseconds time = 0;
   costs.clear();
@@ -43,7 +43,7 @@ bool price(const schedule::IssueContext& context, const recipe::Op& op, const st
 
 }  // namespace
 
-std::vector<Packing> packCommands(const schedule::IssueContext& context, std::vector<SlicedCommand>& commands) {
+std::vector<Packing> packCommands(const plan::IssueContext& context, std::vector<SlicedCommand>& commands) {
   std::vector<Packing> packings;
   std::vector<uint32_t> ops;
   for (const SlicedCommand& command : commands)

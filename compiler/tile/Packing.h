@@ -4,7 +4,7 @@
 // taken, the smaller one of equals, so a product that is not faster packed stays as it is.
 #pragma once
 
-#include "compiler/schedule/Issue.h"
+#include "plan/Issue.h"
 
 namespace hpu::tile {
 
@@ -15,7 +15,6 @@ struct Packing {
 
 /// Packs the MME ops of a unit's commands and prices their commands so. Ops that cannot be packed, or had better not
 /// be, are not in the result.
-std::vector<Packing> packCommands(const schedule::IssueContext& context,
-                                  std::vector<schedule::SlicedCommand>& commands);
+std::vector<Packing> packCommands(const plan::IssueContext& context, std::vector<plan::SlicedCommand>& commands);
 
 }  // namespace hpu::tile

@@ -5,14 +5,14 @@
 #include <map>
 
 #include "base/StatusMacros.h"
-#include "compiler/schedule/Dependencies.h"
 #include "compiler/tile/ChainSearch.h"
+#include "plan/Dependencies.h"
 
 namespace hpu::tile {
 namespace {
 
 using perfmodel::Picoseconds;
-using schedule::SlicedCommand;
+using plan::SlicedCommand;
 
 /// Powers of two and what lies halfway between them. Every two slices of neighbours are compared, so they are not many;
 /// a product that does not fit into SRAM in so many goes through HBM.
@@ -45,8 +45,8 @@ struct Unit {
 
 class Search {
  public:
-  Search(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
-         const std::vector<SearchLink>& links, const SearchOptions& options)
+  Search(const plan::IssueContext& context, const std::vector<SearchUnit>& units, const std::vector<SearchLink>& links,
+         const SearchOptions& options)
       : context_(context), options_(options), sources_(units), links_(links), units_(units.size()) {
     for (size_t u = 0; u < units.size(); ++u) units_[u].source = &units[u];
   }
@@ -145,7 +145,7 @@ class Search {
       for (int64_t size : space) bytes *= size;
     }
     Picoseconds engines[kNumEngines] = {};
-    std::vector<SlicedCommand> commands = schedule::sliceUnit(context_, issueUnit(unit, Candidate{-1, 1, space}));
+    std::vector<SlicedCommand> commands = plan::sliceUnit(context_, issueUnit(unit, Candidate{-1, 1, space}));
     if (options_.slice) packCommands(context_, commands);
     for (const SlicedCommand& command : commands) engines[command.queue] += command.cost.alone;
     unit.whole = *std::max_element(engines, engines + kNumEngines);
@@ -171,7 +171,7 @@ class Search {
     }
   }
 
-  schedule::IssueUnit issueUnit(const Unit& unit, const Candidate& candidate) const {
+  plan::IssueUnit issueUnit(const Unit& unit, const Candidate& candidate) const {
     return {unit.source->ops, candidate.tile, candidate.count > 1 ? 0 : recipe::kNone,
             unit.source->tileBytes > 0 && candidate.count > 2 ? 2 : 0};
   }
@@ -181,7 +181,7 @@ class Search {
     if (inserted) {
       Candidate whole{-1, 1, opOf(unit, 0).space};
       it->second =
-          schedule::sliceUnit(context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
+          plan::sliceUnit(context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
       if (options_.slice) unit.packings[candidate] = packCommands(context_, it->second);
     }
     return it->second;
@@ -189,11 +189,11 @@ class Search {
 
   /// Which units read what others write.
   void findNeighbours() {
-    schedule::ConflictFinder conflicts;
+    plan::ConflictFinder conflicts;
     std::vector<size_t> unitOf;
     for (size_t u = 0; u < units_.size(); ++u) {
       Candidate whole{-1, 1, opOf(units_[u], 0).space};
-      for (const SlicedCommand& command : schedule::sliceUnit(context_, issueUnit(units_[u], whole))) {
+      for (const SlicedCommand& command : plan::sliceUnit(context_, issueUnit(units_[u], whole))) {
         for (uint32_t other : conflicts.add(static_cast<uint32_t>(unitOf.size()), command.accesses)) {
           size_t producer = unitOf[other];
           if (producer == u || (!units_[u].producers.empty() && units_[u].producers.back() == producer)) continue;
@@ -217,7 +217,7 @@ class Search {
       Candidate c{dim, count, opOf(unit, 0).space};
       c.tile[dim] = (c.tile[dim] + count - 1) / count;
       std::vector<std::vector<recipe::Access>> bySlice(count);
-      for (const SlicedCommand& command : schedule::sliceUnit(context_, issueUnit(unit, c)))
+      for (const SlicedCommand& command : plan::sliceUnit(context_, issueUnit(unit, c)))
         for (const recipe::Access& access : command.accesses) bySlice[command.command.slice].push_back(access);
       return bySlice;
     };
@@ -410,7 +410,7 @@ class Search {
       pricedCommands_ += static_cast<int64_t>(commands.back()->size());
     }
     ++priced_;
-    HPU_ASSIGN(schedule::Issued issued, schedule::issueCommands(context_, commands, options_.slice));
+    HPU_ASSIGN(plan::Issued issued, plan::issueCommands(context_, commands, options_.slice));
     return issued.time;
   }
 
@@ -423,7 +423,7 @@ class Search {
     for (size_t u = 0; u < units_.size(); ++u) units_[u].chosen = chosen[u];
   }
 
-  const schedule::IssueContext& context_;
+  const plan::IssueContext& context_;
   const SearchOptions& options_;
   const std::vector<SearchUnit>& sources_;
   const std::vector<SearchLink>& links_;
@@ -435,7 +435,7 @@ class Search {
 
 }  // namespace
 
-StatusOr<Tiling> searchTiles(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+StatusOr<Tiling> searchTiles(const plan::IssueContext& context, const std::vector<SearchUnit>& units,
                              const std::vector<SearchLink>& links, const SearchOptions& options) {
   return Search(context, units, links, options).run();
 }

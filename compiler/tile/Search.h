@@ -74,7 +74,7 @@ struct Tiling {
 };
 
 /// `units` in program order; they cover the program's ops. Errors: those of the model.
-StatusOr<Tiling> searchTiles(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+StatusOr<Tiling> searchTiles(const plan::IssueContext& context, const std::vector<SearchUnit>& units,
                              const std::vector<SearchLink>& links, const SearchOptions& options);
 
 }  // namespace hpu::tile

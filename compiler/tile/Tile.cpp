@@ -10,7 +10,6 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
-#include "compiler/schedule/Issue.h"
 #include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
@@ -19,6 +18,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "plan/Issue.h"
 
 using namespace mlir;
 using namespace hpu::ir;
@@ -59,7 +59,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     for (auto [unit, tile] : llvm::zip(units, tiling->tiles)) {
       if (!isa<BundleOp, ClusterOp>(unit)) continue;
       ArrayRef<int64_t> shape = tensorOf(unit->getResult(0)).getShape();
-      int64_t count = schedule::sliceCount({shape.begin(), shape.end()}, tile);
+      int64_t count = plan::sliceCount({shape.begin(), shape.end()}, tile);
       slices += count;
       cut += count > 1;
       auto bundle = dyn_cast<BundleOp>(unit);
@@ -107,7 +107,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       }
       searched.back().ops.push_back(op);
     }
-    schedule::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
+    plan::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
     std::vector<SearchLink> links = options_.slice ? findLinks(units, unitOf) : std::vector<SearchLink>();
     SearchOptions search{.slice = options_.slice, .windows = options_.windows, .sramBytes = options_.target->sramBytes};
     search.isCancelled = [] { return support::isCancelled(); };

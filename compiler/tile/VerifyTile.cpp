@@ -4,13 +4,13 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
-#include "compiler/schedule/Issue.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/BundleParts.h"
 #include "compiler/tile/Search.h"
 #include "compiler/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "plan/Issue.h"
 #include "recipe/MmePacking.h"
 
 using namespace mlir;

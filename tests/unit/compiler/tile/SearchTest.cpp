@@ -57,17 +57,17 @@ struct Chain {
   }
 
   Tiling search(const SearchOptions& options = {}) const {
-    schedule::IssueContext context{program, reads, target, target.clock()};
+    plan::IssueContext context{program, reads, target, target.clock()};
     StatusOr<Tiling> tiling = searchTiles(context, units, links, options);
     EXPECT_TRUE(tiling.ok()) << tiling.status().message();
     return tiling.ok() ? *tiling : Tiling();
   }
   /// Time of each engine's work in one piece.
   std::pair<double, double> engines() const {
-    schedule::IssueContext context{program, reads, target, target.clock()};
+    plan::IssueContext context{program, reads, target, target.clock()};
     double mme = 0, tpc = 0;
     for (const SearchUnit& unit : units)
-      for (const auto& command : schedule::sliceUnit(context, {unit.ops, {}, recipe::kNone, 0}))
+      for (const auto& command : plan::sliceUnit(context, {unit.ops, {}, recipe::kNone, 0}))
         (command.queue == 0 ? mme : tpc) += static_cast<double>(command.cost.alone);
     return {mme, tpc};
   }

@@ -9,7 +9,7 @@
 #include "perfmodel/Timeline.h"
 #include "recipe/CommandAccess.h"
 
-namespace hpu::schedule {
+namespace hpu::plan {
 
 /// What a program's commands are made from.
 struct IssueContext {
@@ -57,4 +57,4 @@ struct Issued {
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder);
 
-}  // namespace hpu::schedule
+}  // namespace hpu::plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of the memory planner over random live ranges, checked step by step and byte range by byte range.
-#include "compiler/memory/Planner.h"
+#include "plan/Planner.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-namespace hpu::memory {
+namespace hpu::plan {
 namespace {
 
 constexpr int64_t kAlign = 256;
@@ -58,7 +58,7 @@ void forRandomPlans(const std::function<void(const std::vector<Buffer>&)>& check
 TEST(Planner, NeverSharesAByteBetweenBuffersThatAreAliveTogether) {
   int64_t shared = 0;
   forRandomPlans([&](const std::vector<Buffer>& buffers) {
-    Plan plan = planBuffers(buffers, kAlign);
+    Placement plan = placeBuffers(buffers, kAlign);
     ASSERT_EQ(plan.offsets.size(), buffers.size());
     for (size_t a = 0; a < buffers.size(); ++a)
       for (size_t b = 0; b < a; ++b) {
@@ -73,7 +73,7 @@ TEST(Planner, NeverSharesAByteBetweenBuffersThatAreAliveTogether) {
 
 TEST(Planner, AlignsEveryOffsetAndStaysBelowItsHighWaterMark) {
   forRandomPlans([](const std::vector<Buffer>& buffers) {
-    Plan plan = planBuffers(buffers, kAlign);
+    Placement plan = placeBuffers(buffers, kAlign);
     int64_t top = 0;
     for (size_t i = 0; i < buffers.size(); ++i) {
       ASSERT_GE(plan.offsets[i], 0);
@@ -86,7 +86,7 @@ TEST(Planner, AlignsEveryOffsetAndStaysBelowItsHighWaterMark) {
 
 TEST(Planner, ReportsTheLargestLiveSetAndNeverGoesBelowIt) {
   forRandomPlans([](const std::vector<Buffer>& buffers) {
-    Plan plan = planBuffers(buffers, kAlign);
+    Placement plan = placeBuffers(buffers, kAlign);
     int64_t most = 0;
     for (const Buffer& buffer : buffers) most = std::max(most, bytesAliveAt(buffers, buffer.begin));
     ASSERT_EQ(plan.largestLiveSet, most);
@@ -97,7 +97,7 @@ TEST(Planner, ReportsTheLargestLiveSetAndNeverGoesBelowIt) {
 TEST(Planner, StaysNearTheLargestLiveSet) {
   int64_t bytes = 0, best = 0;
   forRandomPlans([&](const std::vector<Buffer>& buffers) {
-    Plan plan = planBuffers(buffers, kAlign);
+    Placement plan = placeBuffers(buffers, kAlign);
     bytes += plan.bytes;
     best += plan.largestLiveSet;
   });
@@ -107,7 +107,7 @@ TEST(Planner, StaysNearTheLargestLiveSet) {
 TEST(Planner, SearchesWhereTheFirstOrderIsNotGoodEnough) {
   int64_t searched = 0;
   forRandomPlans([&](const std::vector<Buffer>& buffers) {
-    Plan plan = planBuffers(buffers, kAlign);
+    Placement plan = placeBuffers(buffers, kAlign);
     searched += plan.tries > 1;
     ASSERT_LE(plan.bytes, plan.largestLiveSet * 1.15 + kAlign);
   });
@@ -116,7 +116,7 @@ TEST(Planner, SearchesWhereTheFirstOrderIsNotGoodEnough) {
 
 TEST(Planner, GivesTheSamePlanForTheSameBuffers) {
   forRandomPlans([](const std::vector<Buffer>& buffers) {
-    Plan first = planBuffers(buffers, kAlign), second = planBuffers(buffers, kAlign);
+    Placement first = placeBuffers(buffers, kAlign), second = placeBuffers(buffers, kAlign);
     ASSERT_EQ(first.offsets, second.offsets);
     ASSERT_EQ(first.bytes, second.bytes);
   });
@@ -124,7 +124,7 @@ TEST(Planner, GivesTheSamePlanForTheSameBuffers) {
 
 TEST(Planner, PutsEveryBufferBehindTheOtherWithoutReuse) {
   forRandomPlans([](const std::vector<Buffer>& buffers) {
-    Plan plan = planBuffers(buffers, kAlign, /*reuse=*/false);
+    Placement plan = placeBuffers(buffers, kAlign, /*reuse=*/false);
     int64_t next = 0;
     for (size_t i = 0; i < buffers.size(); ++i) {
       ASSERT_EQ(plan.offsets[i], next) << "buffer " << i;
@@ -137,25 +137,25 @@ TEST(Planner, PutsEveryBufferBehindTheOtherWithoutReuse) {
 TEST(Planner, FillsAGapWhenOneFitsExactly) {
   // Three at a time; the fourth fits where the second was, between two that are alive.
   std::vector<Buffer> buffers = {{1024, 0, 9}, {512, 0, 3}, {768, 0, 9}, {512, 4, 9}};
-  Plan plan = planBuffers(buffers, kAlign);
+  Placement plan = placeBuffers(buffers, kAlign);
   EXPECT_EQ(plan.offsets[3], plan.offsets[1]);
   EXPECT_EQ(plan.bytes, 1024 + 512 + 768);
 }
 
 TEST(Planner, KeepsTheInputOfAStepApartFromItsOutput) {
   // The step that reads a buffer for the last time is the one that writes the next.
-  Plan plan = planBuffers({{256, 0, 1}, {256, 1, 2}, {256, 2, 3}}, kAlign);
+  Placement plan = placeBuffers({{256, 0, 1}, {256, 1, 2}, {256, 2, 3}}, kAlign);
   EXPECT_NE(plan.offsets[0], plan.offsets[1]);
   EXPECT_NE(plan.offsets[1], plan.offsets[2]);
   EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
 }
 
 TEST(Planner, PlansNothingForNoBuffers) {
-  Plan plan = planBuffers({}, kAlign);
+  Placement plan = placeBuffers({}, kAlign);
   EXPECT_TRUE(plan.offsets.empty());
   EXPECT_EQ(plan.bytes, 0);
   EXPECT_EQ(plan.largestLiveSet, 0);
 }
 
 }  // namespace
-}  // namespace hpu::memory
+}  // namespace hpu::plan

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/memory/Planner.h"
+#include "plan/Planner.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 
-namespace hpu::memory {
+namespace hpu::plan {
 namespace {
 
 int64_t alignUp(int64_t value, int64_t alignment) {
@@ -30,7 +30,7 @@ class Search {
     best_.largestLiveSet = largestLiveSet(buffers, alignment);
   }
 
-  Plan run() {
+  Placement run() {
     for (const std::vector<size_t>& order : startOrders())
       if (attempt(order)) return best_;
     int64_t work = 1;
@@ -132,7 +132,7 @@ class Search {
   std::vector<std::pair<int64_t, int64_t>> taken_;
   std::vector<size_t> bestOrder_;
   int64_t enough_;
-  Plan best_;
+  Placement best_;
   int64_t tries_ = 0;
 };
 
@@ -149,9 +149,9 @@ int64_t largestLiveSet(const std::vector<Buffer>& buffers, int64_t alignment) {
   return most;
 }
 
-Plan planBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse, int64_t enough) {
+Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse, int64_t enough) {
   if (reuse && !buffers.empty()) return Search(buffers, alignment, enough).run();
-  Plan plan;
+  Placement plan;
   plan.largestLiveSet = largestLiveSet(buffers, alignment);
   for (const Buffer& buffer : buffers) {
     plan.offsets.push_back(plan.bytes);
@@ -160,4 +160,4 @@ Plan planBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reu
   return plan;
 }
 
-}  // namespace hpu::memory
+}  // namespace hpu::plan

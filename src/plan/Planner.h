@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace hpu::memory {
+namespace hpu::plan {
 
 struct Buffer {
   int64_t bytes = 0;
@@ -14,7 +14,7 @@ struct Buffer {
   int64_t begin = 0, end = 0;
 };
 
-struct Plan {
+struct Placement {
   std::vector<int64_t> offsets;  ///< By buffer; multiples of the alignment.
   int64_t bytes = 0;             ///< High-water mark.
   int64_t largestLiveSet = 0;    ///< The most that is alive at one step, aligned sizes: a lower bound of `bytes`.
@@ -25,9 +25,9 @@ struct Plan {
 /// sticks out at the top is placed earlier. It stops at the largest live set, or after a number of tries that depends
 /// on the number of buffers alone, so the same buffers always get the same plan. `reuse` false puts every buffer behind
 /// the other. Within `enough` bytes the first plan is taken.
-Plan planBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse = true, int64_t enough = 0);
+Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse = true, int64_t enough = 0);
 
 /// The most bytes (in aligned sizes) that are alive at one step.
 int64_t largestLiveSet(const std::vector<Buffer>& buffers, int64_t alignment);
 
-}  // namespace hpu::memory
+}  // namespace hpu::plan

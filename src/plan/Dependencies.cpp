@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/schedule/Dependencies.h"
+#include "plan/Dependencies.h"
 
 #include <algorithm>
 #include <bit>
 #include <iterator>
 
-namespace hpu::schedule {
+namespace hpu::plan {
 
 void ConflictFinder::Records::add(const recipe::MemoryBox& box, uint32_t command) {
   levels_[std::bit_width(box.end - box.begin)].emplace(box.begin, Record{box, command});
@@ -92,4 +92,4 @@ std::vector<recipe::Wait> WaitPlacer::issue(unsigned queue, const Clock& needed)
   return minimal;
 }
 
-}  // namespace hpu::schedule
+}  // namespace hpu::plan

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/schedule/Issue.h"
+#include "plan/Issue.h"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 
 #include "base/StatusMacros.h"
-#include "compiler/schedule/Dependencies.h"
+#include "plan/Dependencies.h"
 
-namespace hpu::schedule {
+namespace hpu::plan {
 namespace {
 
 using perfmodel::Picoseconds;
@@ -195,4 +195,4 @@ StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<co
   return other.time < best.time ? std::move(other) : std::move(best);
 }
 
-}  // namespace hpu::schedule
+}  // namespace hpu::plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs, sliced at random: the schedule checker, which knows nothing of the issuer, proves every order.
-#include "compiler/schedule/Issue.h"
+#include "plan/Issue.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "recipe/ScheduleChecker.h"
 
-namespace hpu::schedule {
+namespace hpu::plan {
 namespace {
 
 using recipe::kNone;
@@ -324,4 +324,4 @@ TEST(Issue, AChainWithoutRingsKeepsToItsNumberOfTiles) {
 }
 
 }  // namespace
-}  // namespace hpu::schedule
+}  // namespace hpu::plan

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs over three queues: the waits that are placed for the conflicts that are found are compared with a
 // happens-before relation that is worked out by brute force from all commands.
-#include "compiler/schedule/Dependencies.h"
+#include "plan/Dependencies.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-namespace hpu::schedule {
+namespace hpu::plan {
 namespace {
 
 constexpr unsigned kQueues = 3;
@@ -211,4 +211,4 @@ TEST(Dependencies, OverlapTwoStagesOfADoubleBufferedPipeline) {
 }
 
 }  // namespace
-}  // namespace hpu::schedule
+}  // namespace hpu::plan

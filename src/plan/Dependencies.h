@@ -12,7 +12,7 @@
 #include "recipe/CommandAccess.h"
 #include "recipe/Recipe.h"
 
-namespace hpu::schedule {
+namespace hpu::plan {
 
 /// Finds the commands that a command has to follow: those before it that touch the same bytes, one of the two writing.
 class ConflictFinder {
@@ -67,4 +67,4 @@ class WaitPlacer {
   std::vector<std::vector<Clock>> clocks_;  ///< By queue and command: what is known done at its end.
 };
 
-}  // namespace hpu::schedule
+}  // namespace hpu::plan
