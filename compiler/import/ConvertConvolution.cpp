@@ -269,8 +269,7 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
       spec.scales[d] = scales[i];
       if (scales[i] == 1.0) continue;
       if (!(scales[i] > 0)) return node.invalid(strCat("scales dimension ", d, " by ", scales[i])), std::nullopt;
-      if (ShapedType::isDynamic(shape[d]))
-        return node.needsSize(strCat("dimension ", d, ", which it scales")), std::nullopt;
+      if (ShapedType::isDynamic(shape[d])) continue;
       std::optional<int64_t> size = ir::scaledSize(shape[d], scales[i]);
       if (!size || *size < 1)
         return node.invalid(strCat("scales dimension ", d, " of ", shape[d], " by ", scales[i],
@@ -297,6 +296,12 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
     const std::optional<DimExpr>& size = sizes->values[i];
     if (size && own[d] && *size == *own[d]) continue;
     std::optional<int64_t> constant = size ? size->constant() : std::nullopt;
+    // So many times what it is, whatever that is.
+    const auto times = size && own[d] && ShapedType::isDynamic(shape[d]) ? size->dividedBy(*own[d]) : std::nullopt;
+    if (const auto number = times ? times->constant() : std::nullopt; number && *number >= 1) {
+      spec.scales[d] = static_cast<double>(*number);
+      continue;
+    }
     if (!constant || ShapedType::isDynamic(shape[d]))
       return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
     if (*constant < 1) return node.invalid(strCat("resizes dimension ", d, " to ", *constant)), std::nullopt;
@@ -317,8 +322,6 @@ void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode m
   SymShape image = ir::symShape(node.typeOf(x));
   image.insert(image.begin(), 4 - rank, SymDim{1});
   Ints sizes = {spec.sizes[rank - 2], spec.sizes[rank - 1]};
-  for (int i = 0; i < 2; ++i)
-    if (ShapedType::isDynamic(sizes[i])) return node.needsSize(strCat("dimension ", rank - 2 + i));
   const double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
   auto* context = node.context();
   auto resized = [&](Value from, const Ints& to, llvm::ArrayRef<double> by, ir::NearestMode rounding) {
@@ -333,15 +336,13 @@ void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode m
   int64_t rows = node.typeOf(x).getDimSize(rank - 2);
   if (nearest[0] == nearest[1]) {
     result = resized(result, sizes, scales, nearest[0]);
-  } else if (ShapedType::isDynamic(rows)) {
-    return node.needsSize(strCat("dimension ", rank - 2));
   } else {  // Rounded otherwise, so one after the other.
     result = resized(result, {rows, sizes[1]}, {1.0, scales[1]}, nearest[1]);
     result = resized(result, sizes, {scales[0], 1.0}, nearest[0]);
   }
-  SymShape out = ir::symShape(node.typeOf(x));
-  out[rank - 2] = {sizes[0]};
-  out[rank - 1] = {sizes[1]};
+  if (!result) return;
+  SymShape out = ir::symShape(node.typeOf(result));
+  out.erase(out.begin(), out.begin() + (4 - rank));
   node.setOutput(0, node.reshape(result, out));
 }
 

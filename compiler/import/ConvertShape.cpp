@@ -98,7 +98,38 @@ void convertIntegerRange(NodeContext& node, ElementType element) {
   node.setOutput(0, result);
 }
 
+/// As long as free dimensions say: integers with a known step. False when it cannot be told.
+bool convertFreeRange(NodeContext& node) {
+  std::optional<DimExpr> limits[2];
+  ElementType element = ElementType::kInvalid;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::optional<ShapeElements> elements = node.elements(i);
+    if (!elements || elements->values.size() != 1 || !elements->values[0]) return false;
+    if (element != ElementType::kInvalid && elements->element != element) return false;
+    element = elements->element;
+    limits[i] = elements->values[0];
+  }
+  const Tensor* delta = node.constant(2);
+  if (!delta || delta->count() != 1 || interp::wideKind(delta->element()) == interp::Wide::kFloat) return false;
+  const int64_t step = delta->integer(0);
+  if (step == 0) return node.invalid("a step of zero"), true;
+  if (step == INT64_MIN) return false;
+  const auto distance = step > 0 ? limits[1]->minus(*limits[0]) : limits[0]->minus(*limits[1]);
+  const auto count = distance ? distance->ceilDiv(std::abs(step)) : std::nullopt;
+  const auto length = count ? DimExpr::max(*count, 0) : std::nullopt;
+  if (!length) return false;
+  shape::SymbolBounds sizes;
+  for (const std::string& name : length->symbols()) sizes[name] = {0, shape::Interval::kNoHigh};
+  const std::optional<int64_t> first = limits[0]->constant();
+  if (first == ShapedType::kDynamic) return false;
+  const SymDim start = first ? SymDim{*first} : ir::dimOf(node.context(), *limits[0]);
+  node.setOutput(0, node.range(start, ir::dimOf(node.context(), length->simplified(sizes)), step, element));
+  return true;
+}
+
 void convertRange(NodeContext& node) {
+  const bool isFree = node.isSymbolic(0) || node.isSymbolic(1);
+  if (isFree && convertFreeRange(node)) return;
   for (size_t i = 0; i < 3; ++i) {
     if (node.constantNumber(i)) continue;
     if (node.isSymbolic(i)) return node.needsSize("its length depends on a free dimension");
@@ -384,7 +415,8 @@ constexpr OpRow kRows[] = {
     {"ConstantOfShape", 9, kNewestOpset, convertConstantOfShape},
     {"Shape", 1, kNewestOpset, convertShape},
     {"Size", 1, kNewestOpset, convertSize},
-    {"Range", 11, kNewestOpset, convertRange, "", "constant limits, at most 1,048,576 elements"},
+    {"Range", 11, kNewestOpset, convertRange, "",
+     "limits that are constant or follow from shapes, at most 1,048,576 elements"},
     {"EyeLike", 9, kNewestOpset, convertEyeLike, "", "at most 1,048,576 elements"},
     {"Trilu", 14, kNewestOpset, convertTrilu, "", "a constant diagonal, at most 16,777,216 elements a matrix"},
     {"OneHot", 9, kNewestOpset, convertOneHot, "", "constant depth of at most 1,048,576"},

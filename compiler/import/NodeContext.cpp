@@ -389,6 +389,18 @@ Value NodeContext::slice(Value x, ArrayRef<SymDim> starts, ArrayRef<SymDim> size
              {"symbols", Attribute(symbols)}});
 }
 
+Value NodeContext::range(const SymDim& start, const SymDim& size, int64_t step, ElementType element) {
+  auto [starts, startSymbols] = shapeAttributes(builder_, start);
+  auto [sizes, symbols] = shapeAttributes(builder_, size);
+  return op("range", {},
+            {{"starts", starts},
+             {"sizes", sizes},
+             {"steps", Ints{step}},
+             {"element", ir::mlirElementType(context(), element)},
+             {"start_symbols", Attribute(startSymbols)},
+             {"symbols", Attribute(symbols)}});
+}
+
 Value NodeContext::sliceDim(Value x, int64_t dim, int64_t begin, int64_t end) {
   if (!x) return {};
   Ints starts(rank(x), 0), sizes(typeOf(x).getShape()), steps(rank(x), 1);

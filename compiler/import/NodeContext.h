@@ -127,6 +127,8 @@ class NodeContext {
   Value reshape(Value x, llvm::ArrayRef<ir::SymDim> shape);
   Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
   Value expand(Value x, llvm::ArrayRef<ir::SymDim> shape);
+  /// start, start + step, ... of integers.
+  Value range(const ir::SymDim& start, const ir::SymDim& size, int64_t step, ElementType element);
   Value transpose(Value x, llvm::ArrayRef<int64_t> perm);
   Value slice(Value x, llvm::ArrayRef<ir::SymDim> starts, llvm::ArrayRef<ir::SymDim> sizes,
               llvm::ArrayRef<int64_t> steps);

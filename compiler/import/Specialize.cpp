@@ -10,6 +10,7 @@
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -165,15 +166,16 @@ class Specializer {
       op->removeAttr("start_symbols");
   }
 
-  /// Sizes in attributes: those of reshape, expand and slice name free dimensions; whole ones of slice follow the
-  /// operand.
+  /// Sizes in attributes: those of reshape, expand, slice and range name free dimensions; whole ones of slice follow
+  /// the operand.
   void updateAttributes(Operation* op) {
-    const bool isSlice = isa<ir::SliceOp>(op), isReshape = isa<ir::ReshapeOp>(op), isExpand = isa<ir::ExpandOp>(op);
-    llvm::StringRef sizesName = isSlice ? "sizes" : "shape";
+    const bool isSlice = isa<ir::SliceOp>(op), isReshape = isa<ir::ReshapeOp>(op), isExpand = isa<ir::ExpandOp>(op),
+               isRange = isa<ir::RangeOp>(op);
+    llvm::StringRef sizesName = isSlice || isRange ? "sizes" : "shape";
     auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(sizesName);
-    if (!sizes || (!isSlice && !isReshape && !isExpand)) return;
-    if (isSlice) updateStarts(op);
-    auto x = cast<RankedTensorType>(op->getOperand(0).getType());
+    if (!sizes || (!isSlice && !isReshape && !isExpand && !isRange)) return;
+    if (isSlice || isRange) updateStarts(op);
+    const auto x = isRange ? RankedTensorType() : cast<RankedTensorType>(op->getOperand(0).getType());
     auto symbols = op->getAttrOfType<ArrayAttr>("symbols");
     Builder builder(op->getContext());
     SmallVector<int64_t> out(sizes.asArrayRef());
@@ -236,8 +238,25 @@ class Specializer {
     return success();
   }
 
+  /// Sizes that follow from the operand's.
+  LogicalResult updateResize(ir::ResizeOp op) {
+    auto x = cast<RankedTensorType>(op.getX().getType());
+    SmallVector<int64_t> sizes(op.getSizes());
+    for (int i = 0; i < 2; ++i) {
+      if (!ShapedType::isDynamic(sizes[i]) || x.isDynamicDim(2 + i)) continue;
+      const std::optional<int64_t> size = ir::scaledSize(x.getDimSize(2 + i), op.getScales()[i]);
+      if (!size || *size < 1)
+        return op.emitError(strCat("scales dimension ", 2 + i, " of ", x.getDimSize(2 + i), " by ", op.getScales()[i],
+                                   ", which gives no size that a tensor can have"));
+      sizes[i] = *size;
+    }
+    op.setSizes(sizes);
+    return success();
+  }
+
   LogicalResult update(Operation* op) {
     updateAttributes(op);
+    if (auto resize = dyn_cast<ir::ResizeOp>(op); resize && failed(updateResize(resize))) return failure();
     auto infer = dyn_cast<InferTypeOpInterface>(op);
     if (!infer) {
       for (mlir::Value result : op->getResults())

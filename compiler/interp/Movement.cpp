@@ -122,6 +122,19 @@ StatusOr<Tensor> slice(SliceOp op, const Tensor& x, const SymbolBindings& bindin
   return gatherBox(x, shape, offset, strides);
 }
 
+StatusOr<Tensor> range(RangeOp op, const SymbolBindings& bindings) {
+  const int64_t start = bindShape(op.getStarts(), op.getStartSymbols(), bindings)[0];
+  const int64_t size = bindShape(op.getSizes(), op.getSymbols(), bindings)[0], step = op.getSteps()[0];
+  if (ShapedType::isDynamic(start) || ShapedType::isDynamic(size))
+    return invalidArgument("hpu.range has a free start or size without a value");
+  StatusOr<Tensor> out = makeTensor(elementType(op.getElement()), {size});
+  if (!out.ok()) return out;
+  std::vector<int64_t> values(static_cast<size_t>(size));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<int64_t>(i) * step;
+  storeElements(out->element(), out->writable(), 0, values.data(), size);
+  return out;
+}
+
 StatusOr<Tensor> expand(ExpandOp op, const Tensor& x, const SymbolBindings& bindings) {
   Shape shape = bindShape(op.getShape(), op.getSymbols(), bindings);
   size_t lead = shape.size() - x.rank();
@@ -225,6 +238,7 @@ Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindi
   if (auto o = llvm::dyn_cast<ReshapeOp>(op)) return reshape(o, in[0], bindings);
   if (auto o = llvm::dyn_cast<TransposeOp>(op)) return transpose(o, in[0]);
   if (auto o = llvm::dyn_cast<SliceOp>(op)) return slice(o, in[0], bindings);
+  if (auto o = llvm::dyn_cast<RangeOp>(op)) return range(o, bindings);
   if (auto o = llvm::dyn_cast<ExpandOp>(op)) return expand(o, in[0], bindings);
   if (auto o = llvm::dyn_cast<ConcatOp>(op)) return concat(in, o.getAxis());
   if (auto o = llvm::dyn_cast<PadOp>(op)) return pad(o, in[0]);

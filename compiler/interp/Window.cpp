@@ -80,8 +80,14 @@ StatusOr<Tensor> avgPool(const Tensor& x, const WindowDim& h, const WindowDim& w
   });
 }
 
+/// -1: none that a tensor can have.
+int64_t sizeOf(ResizeOp op, int dim, int64_t in) {
+  const int64_t size = op.getSizes()[dim];
+  return mlir::ShapedType::isDynamic(size) ? scaledSize(in, op.getScales()[dim]).value_or(-1) : size;
+}
+
 std::vector<LinearTap> taps(ResizeOp op, int dim, int64_t in) {
-  int64_t out = op.getSizes()[dim];
+  const int64_t out = sizeOf(op, dim, in);
   const ResizeDim dimension{op.getCoordinates(), in, out, op.getScales()[dim]};
   std::vector<LinearTap> result(out);
   for (int64_t i = 0; i < out; ++i) {
@@ -98,7 +104,8 @@ std::vector<LinearTap> taps(ResizeOp op, int dim, int64_t in) {
 
 StatusOr<Tensor> resize(ResizeOp op, const Tensor& x) {
   int64_t inH = x.shape()[2], inW = x.shape()[3];
-  int64_t outH = op.getSizes()[0], outW = op.getSizes()[1];
+  const int64_t outH = sizeOf(op, 0, inH), outW = sizeOf(op, 1, inW);
+  if (outH < 0 || outW < 0) return invalidArgument("hpu.resize gives no size that a tensor can have");
   StatusOr<Tensor> out = makeTensor(x.element(), {x.shape()[0], x.shape()[1], outH, outW});
   if (!out.ok()) return out;
   if (x.count() == 0) return invalidArgument("hpu.resize of an empty tensor");

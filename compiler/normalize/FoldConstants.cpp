@@ -38,7 +38,8 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
         work_(std::move(work)) {}
 
   LogicalResult matchAndRewrite(HpuOp op, PatternRewriter& rewriter) const override {
-    if (op->getNumResults() != 1 || op->getNumOperands() == 0 || op->getNumRegions() != 0 || isa<ReshapeOp>(op))
+    const bool isFolded = op->getNumOperands() > 0 || isa<RangeOp>(op);
+    if (op->getNumResults() != 1 || !isFolded || op->getNumRegions() != 0 || isa<ReshapeOp>(op))
       return rewriter.notifyMatchFailure(op, "not a folded kind of op");
     auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
     if (!type || !type.hasStaticShape()) return rewriter.notifyMatchFailure(op, "the result has free dims");

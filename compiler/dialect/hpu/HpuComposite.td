@@ -62,7 +62,10 @@ def Hpu_AvgPool2dOp : Hpu_Pool2dOp<"avg_pool2d", "Mean over windows", (ins Defau
 
 def Hpu_ResizeOp : Hpu_TensorOp<"resize"> {
   let summary = "Resamples the last two dims of [N, C, H, W] to `sizes`";
-  let description = "Coordinates are computed in f32, and `scales` are rounded to f32 first (ResizeCoordinates.h).";
+  let description = [{
+    Coordinates are computed in f32, and `scales` are rounded to f32 first (ResizeCoordinates.h). A size that is the
+    dynamic marker follows from the operand's and the scale.
+  }];
   let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$sizes, DenseF64ArrayAttr:$scales, Hpu_ResizeModeAttr:$mode,
                        Hpu_RoundCoordAttr:$coordinates,
                        DefaultValuedAttr<Hpu_NearestModeAttr, "::hpu::ir::NearestMode::round_prefer_floor">:$nearest);

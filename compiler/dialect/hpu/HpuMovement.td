@@ -49,6 +49,16 @@ def Hpu_GatherElementsOp : Hpu_TensorOp<"gather_elements"> {
   let description = "x and indices have one rank; of other dims indices may be the smaller.";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$indices, I64Attr:$axis);
 }
+def Hpu_RangeOp : Hpu_TensorOp<"range"> {
+  let summary = "The integers starts[0] + i * steps[0], for i < sizes[0]";
+  let description = [{
+    Of rank 1. Start and size may be the dynamic marker; `start_symbols` and `symbols` then say what they are. It is
+    folded once they are known: no engine computes it.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps, TypeAttr:$element,
+                       OptionalAttr<ArrayAttr>:$start_symbols, OptionalAttr<ArrayAttr>:$symbols);
+  let hasVerifier = 1;
+}
 def Hpu_RelayoutOp : Hpu_Op<"relayout", [Pure, Hpu_OpInterface]> {
   let summary = "A copy into another physical order (or a dense one)";
   let arguments = (ins AnyRankedTensor:$x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types and checks of reductions, normalisations, pooling and resampling.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/dialect/hpu/Windows.h"
 #include "mlir/IR/Builders.h"
@@ -195,20 +196,39 @@ LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext* context, std::optional<Loc
 HPU_POOL(MaxPool2dOp)
 HPU_POOL(AvgPool2dOp)
 
+/// As scaledSize(); a free one gets a name where the scale is exact: a whole number, or a part by a power of two.
+static SymDim scaledDim(MLIRContext* context, const SymDim& dim, double scale) {
+  if (scale == 1) return dim;
+  if (!dim.isFree()) return {scaledSize(dim.size, scale).value_or(ShapedType::kDynamic)};
+  const std::optional<hpu::shape::DimExpr> size = exprOf(dim);
+  constexpr double kMost = 1 << 16;
+  if (!size || !(scale > 1 / kMost && scale < kMost)) return {ShapedType::kDynamic};
+  if (const auto times = static_cast<int64_t>(scale); static_cast<double>(times) == scale)
+    return dimOf(context, size->times(times));
+  const auto part = static_cast<int64_t>(1 / scale);
+  const bool isExact = part > 1 && (part & (part - 1)) == 0 && 1 / static_cast<double>(part) == scale;
+  return isExact ? dimOf(context, size->floorDiv(part)) : SymDim{ShapedType::kDynamic};
+}
+
 LogicalResult ResizeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type>& result) {
   RankedTensorType x = tensorOf(adaptor.getX());
   if (x.getRank() != 4 || adaptor.getSizes().size() != 2)
     return emitOptionalError(loc, "resize needs a rank-4 input and 2 sizes, got ", typeToString(x));
   SymShape shape = symShape(x);
-  for (int i = 0; i < 2; ++i) shape[2 + i] = {adaptor.getSizes()[i]};
+  if (adaptor.getScales().size() != 2) return emitOptionalError(loc, "resize needs 2 scales");
+  for (int i = 0; i < 2; ++i) {
+    const int64_t size = adaptor.getSizes()[i];
+    shape[2 + i] =
+        ShapedType::isDynamic(size) ? scaledDim(x.getContext(), shape[2 + i], adaptor.getScales()[i]) : SymDim{size};
+  }
   result.push_back(tensorType(shape, x.getElementType()));
   return success();
 }
 LogicalResult ResizeOp::verify() {
   if (getScales().size() != 2) return emitOpError("needs 2 scales");
   for (int64_t size : getSizes())
-    if (size < 1) return emitOpError("sizes must be positive");
+    if (size < 1 && !ShapedType::isDynamic(size)) return emitOpError("sizes must be positive");
   for (double scale : getScales())
     if (!(scale > 0)) return emitOpError("scales must be positive");
   return success();

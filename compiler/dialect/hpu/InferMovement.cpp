@@ -96,6 +96,25 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
+LogicalResult RangeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                        SmallVectorImpl<Type>& result) {
+  if (adaptor.getStarts().size() != 1 || adaptor.getSizes().size() != 1 || adaptor.getSteps().size() != 1)
+    return emitOptionalError(loc, "range has one start, one size and one step");
+  result.push_back(tensorType(namedShape(adaptor.getSizes(), adaptor.getSymbols()), adaptor.getElement()));
+  return success();
+}
+LogicalResult RangeOp::verify() {
+  auto integer = dyn_cast<IntegerType>(getElement());
+  if (!integer || integer.getWidth() < 8) return emitOpError() << "makes integers, not " << getElement();
+  const int64_t start = getStarts()[0], size = getSizes()[0], step = getSteps()[0];
+  if (ShapedType::isDynamic(size)) return success();
+  if (size < 0) return emitOpError() << "cannot make " << size << " numbers";
+  if (ShapedType::isDynamic(start) || size == 0) return success();
+  const __int128 last = start + (__int128{size} - 1) * step;
+  if (last < INT64_MIN || last > INT64_MAX) return emitOpError() << "leaves the numbers of 64 bits";
+  return success();
+}
+
 LogicalResult ExpandOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type>& result) {
   RankedTensorType x = tensorOf(adaptor.getX());

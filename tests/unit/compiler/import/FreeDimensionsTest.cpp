@@ -99,13 +99,12 @@ TEST_F(Importer, RefusesOptionsThatDoNotFitTheModel) {
 
 TEST_F(Importer, NamesTheNodeThatAFreeDimensionStops) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {"length"}).ints("zero", {}, {0}).ints("one", {}, {1});
-  builder.node("Shape", "shape", {"x"}, {"s"}).node("Squeeze", "only", {"s"}, {"n"});
-  builder.node("Range", "positions", {"zero", "n", "one"}, {"r"}).output("r");
+  builder.input("x", ElementType::kF32, {"length", "length"});
+  builder.node("EyeLike", "diagonal", {"x"}, {"r"}).output("r");
   auto module = import(builder);
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(module.status().message(), HasSubstr("Range 'positions'"));
+  EXPECT_THAT(module.status().message(), HasSubstr("EyeLike 'diagonal'"));
   EXPECT_THAT(module.status().message(), HasSubstr("CompileOptions::dims = {{\"length\", SIZE}}"));
   auto sized = import(builder, {{}, {{"length", 3}}, {}});
   ASSERT_TRUE(sized.ok()) << sized.status().message();
@@ -302,6 +301,75 @@ TEST_F(Importer, SlicesHaveTheSizesThatModelsRelyOn) {
     auto open = import(builder);
     ASSERT_TRUE(open.ok()) << open.status().message();
     EXPECT_EQ(resultType(*open), type);
+  }
+}
+
+/// A U-shaped network: halves, doubles, and joins what must fit.
+TEST_F(Importer, CarriesFreeDimensionsThroughResizes) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"n", 1, "h", "w"}).floats("scales", {4}, {1, 1, 2, 2});
+  builder.floats("halves", {4}, {1, 1, 0.5, 1}).floats("thirds", {4}, {1, 1, 1.0F / 3, 1});
+  const std::vector<int64_t> two = {2, 2};
+  builder.node("MaxPool", "down", {"x"}, {"d"}, {{"kernel_shape", two}, {"strides", two}});
+  builder.node("Resize", "up", {"d", "", "scales"}, {"u"}, {{"mode", "linear"}});
+  builder.node("Resize", "half", {"x", "", "halves"}, {"half"}, {{"mode", "nearest"}});
+  builder.node("Shape", "size", {"u"}, {"s"}).node("Resize", "same", {"u", "", "", "s"}, {"same"});
+  builder.node("Resize", "third", {"x", "", "thirds"}, {"third"});
+  builder.output("u").output("half").output("same").output("third");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  auto types = main(*open).getResultTypes();
+  auto dim = [&](int result, int d) { return ir::symShape(mlir::cast<mlir::RankedTensorType>(types[result]))[d]; };
+  EXPECT_EQ(dim(0, 2).symbol.str(), "2*floor(h / 2)");
+  EXPECT_EQ(dim(1, 2).symbol.str(), "floor(h / 2)");
+  EXPECT_EQ(dim(1, 3).symbol.str(), "w");
+  EXPECT_EQ(dim(2, 3).symbol.str(), "2*floor(w / 2)");
+  EXPECT_FALSE(dim(3, 2).symbol);  // Rounded as f32 is.
+  for (int64_t h : {2, 3, 5, 8, 33}) {
+    const ImportOptions sizes = {{}, {{"n", 2}, {"h", h}, {"w", h + 3}}, {}};
+    auto sized = import(builder, sizes);
+    ASSERT_EQ(sized.ok(), h >= 3) << h;  // A third of 2 is nothing.
+    auto module = import(builder);
+    const Status status = specializeModule(module->get(), sizes);
+    ASSERT_EQ(status.ok(), sized.ok()) << status.message();
+    if (!status.ok()) {
+      EXPECT_THAT(status.message(), HasSubstr("third"));
+      continue;
+    }
+    EXPECT_EQ(text(*module), text(*sized));
+    const std::vector<Tensor> in = {Tensor::zeros({ElementType::kF32, {2, 1, h, h + 3}})};
+    auto outputs = interp::evaluateFunction(main(*open), in);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    for (auto [output, type] : llvm::zip(*outputs, main(*sized).getResultTypes()))
+      EXPECT_EQ(llvm::ArrayRef(output.shape()), mlir::cast<mlir::RankedTensorType>(type).getShape());
+  }
+}
+
+/// Positions of tokens behind those that are cached, and backwards.
+TEST_F(Computes, RangesAsLongAsFreeDimensionsSay) {
+  for (const int64_t step : {1, 2, -1, -3}) {
+    OnnxBuilder builder;
+    builder.input("past", ElementType::kF32, {std::string("p")}).input("x", ElementType::kF32, {std::string("n")});
+    builder.ints("axis", {1}, {0}).ints("step", {}, {step});
+    builder.node("Concat", "join", {"past", "x"}, {"all"}, {{"axis", int64_t{0}}});
+    builder.node("Shape", "shape0", {"past"}, {"s0"}).node("Squeeze", "only0", {"s0", "axis"}, {"from"});
+    builder.node("Shape", "shape1", {"all"}, {"s1"}).node("Squeeze", "only1", {"s1", "axis"}, {"to"});
+    const char *first = step > 0 ? "from" : "to", *last = step > 0 ? "to" : "from";
+    builder.node("Range", "positions", {first, last, "step"}, {"r"});
+    builder.node("Cast", "floats", {"r"}, {"y"}, {{"to", int64_t{1}}}).output("y");
+    auto open = import(builder);
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    EXPECT_EQ(opNames(*open), "hpu.range hpu.cast");
+    for (auto [p, n] : {std::array<int64_t, 2>{0, 1}, {0, 7}, {3, 1}, {3, 6}, {5, 0}, {0, 0}}) {
+      std::vector<float> expected;
+      const int64_t from = step > 0 ? p : p + n, to = step > 0 ? p + n : p;
+      for (int64_t at = from; step > 0 ? at < to : at > to; at += step) expected.push_back(static_cast<float>(at));
+      EXPECT_EQ(floats(builder, {counting({p}), counting({n})}), expected) << p << " and " << n;
+      auto module = import(builder);
+      const Status status = specializeModule(module->get(), {{}, {{"p", p}, {"n", n}}, {}});
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(resultType(*module), base::strCat("tensor<", expected.size(), "xf32>"));
+    }
   }
 }
 
