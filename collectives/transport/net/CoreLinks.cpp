@@ -96,7 +96,12 @@ void Core::isUp(Branch& branch) {
 }
 
 void Core::dialParent() {
-  const int parent = tree_.parentOf(rank_, lost_);
+  int parent = tree_.parentOf(rank_, lost_);
+  // One that others have named is not waited for.
+  while (parent >= 0 && !branches_.contains(parent) && book_.endOf(parent) == RankEnd::kGone) {
+    lost_[static_cast<size_t>(parent)] = 1;
+    parent = tree_.parentOf(rank_, lost_);
+  }
   if (parent < 0 || branches_.contains(parent) || finished_ || isGone_) return;
   Branch& branch = grow(parent);
   const auto deadline = base::Deadline::afterMs(begun_ ? std::min(timeoutMs_, kAgainMs) : timeoutMs_);

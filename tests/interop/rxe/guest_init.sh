@@ -9,12 +9,16 @@ mount -t tmpfs tmpfs /run
 mount -t devtmpfs dev /dev 2>/dev/null
 mkdir -p /dev/shm
 mount -t tmpfs tmpfs /dev/shm
-mount -t tmpfs tmpfs /tmp
 ulimit -l unlimited
 ip link set lo up
 for word in $(cat /proc/cmdline); do
-  case $word in OWN=* | OWN4=* | SCRIPT=* | SEED=* | WORK=* | RXE=* | LOSS=*) export "${word?}" ;; esac
+  case $word in OWN=* | OWN4=* | SCRIPT=* | SEED=* | WORK=* | PROGRAMS=* | RXE=* | LOSS=*) export "${word?}" ;; esac
 done
+mount -t tmpfs tmpfs /tmp
+# A build tree of the host's /tmp stays to be seen.
+case $PROGRAMS in
+  /tmp/*) mkdir -p "$PROGRAMS" && mount -r -t hostfs none "$PROGRAMS" -o "$PROGRAMS" ;;
+esac
 # A kernel without devices has nothing to gather random numbers from: the host's, as the ioctl that credits them.
 /usr/bin/python3 -c "
 import fcntl, os, struct

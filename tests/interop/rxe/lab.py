@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OURS, THEIRS = "fd00::2", "fd00::1"
@@ -28,8 +29,14 @@ def left_out(why):
     sys.exit(77)
 
 
+class Kernel(typing.NamedTuple):
+    """The lab's kernel, and the folder of the programs that run in it."""
+    path: str
+    programs: str
+
+
 def find_kernel(programs):
-    """The lab's kernel, where all is there that is needed."""
+    """Where all is there that is needed."""
     lab = os.environ.get("HPU_LAB") or os.path.join(os.environ.get("HOME") or "/root", ".cache/openhpu/rxe-lab")
     kernel = os.path.join(lab, "linux")
     if not os.access(kernel, os.X_OK):
@@ -40,7 +47,7 @@ def find_kernel(programs):
     for program in ("ibv_rc_pingpong", "rdma", "ip", "busybox"):
         if not shutil.which(program):
             left_out(f"'{program}' is not installed")
-    return kernel
+    return Kernel(kernel, os.path.commonpath([os.path.dirname(program) for program in programs]))
 
 
 def boot(kernel, work, name, end, script, transport, rxe, loss):
@@ -50,10 +57,10 @@ def boot(kernel, work, name, end, script, transport, rxe, loss):
     # The kernel keeps its memory in a file there.
     home = tempfile.mkdtemp(prefix="hpu-lab-", dir="/dev/shm")
     number = transport.fileno()
-    command = [kernel, "mem=512M", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/guest_init.sh", "con=null",
+    command = [kernel.path, "mem=512M", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/guest_init.sh", "con=null",
                "con0=null,fd:1", "con1=null", f"uml_dir={home}/", "quiet", "loglevel=4",
                f"vec0:transport=fd,fd={number},vec=0,mtu=9000,mac=52:54:00:00:00:0{end + 1}",
-               f"OWN={(THEIRS, OURS)[end]}", f"OWN4={(THEIRS4, OURS4)[end]}", f"SCRIPT={name}", f"WORK={work}", f"SEED={os.urandom(32).hex()}", f"RXE={int(rxe)}", f"LOSS={loss}"]
+               f"OWN={(THEIRS, OURS)[end]}", f"OWN4={(THEIRS4, OURS4)[end]}", f"SCRIPT={name}", f"WORK={work}", f"PROGRAMS={kernel.programs}", f"SEED={os.urandom(32).hex()}", f"RXE={int(rxe)}", f"LOSS={loss}"]
     log = open(os.path.join(work, name + ".log"), "w")
     return subprocess.Popen(command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                             env={"HOME": home, "PATH": os.environ["PATH"], "TMPDIR": home}, start_new_session=True), home
