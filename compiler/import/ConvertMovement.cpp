@@ -90,6 +90,8 @@ std::optional<SliceRange> symbolicRange(const DimExpr& extent, const DimExpr& st
   auto place = [&](const DimExpr& at) -> std::optional<DimExpr> {
     if (!high) return std::nullopt;
     if (const std::optional<int64_t> number = at.constant()) {
+      if (const std::optional<int64_t> size = extent.constant())
+        return DimExpr(std::clamp(*number < 0 ? *number + *size : *number, *low.constant(), *high->constant()));
       if (*number >= kFar) return high;
       if (*number <= -kFar) return low;
     }
@@ -105,19 +107,34 @@ std::optional<SliceRange> symbolicRange(const DimExpr& extent, const DimExpr& st
   const auto count = length ? length->ceilDiv(step > 0 ? step : -step) : std::nullopt;
   const auto size = count ? DimExpr::max(*count, 0) : std::nullopt;
   if (!size) return std::nullopt;
+  return SliceRange{*from, *size};
+}
+
+/// The same as simple as it can be. A size that is the same unless there is nothing to take it from is that size:
+/// models rely on it. That it is there is found when the sizes are given: slice verifies it.
+std::optional<SliceRange> simpleRange(const DimExpr& extent, const DimExpr& start, const DimExpr& end, int64_t step) {
+  const auto range = symbolicRange(extent, start, end, step);
+  if (!range) return std::nullopt;
   std::set<std::string> names;
-  for (const DimExpr& expr : {*from, *size})
+  for (const DimExpr& expr : {range->start, range->size})
     for (const std::string& name : expr.symbols()) names.insert(name);
   shape::SymbolBounds any, some;
+  bool emptyAlike = true;  // Whichever of the dimensions is 0, the extent is.
   for (const std::string& name : names) {
     any[name] = {0, shape::Interval::kNoHigh};
     some[name] = {1, shape::Interval::kNoHigh};
+    const std::optional<DimExpr> without = extent.substitute({{name, 0}});
+    emptyAlike &= without && without->constant() == 0;
   }
-  // A size that is the same unless there is nothing to take it from is that size: models rely on it. That it is there
-  // is found when the sizes are given: slice verifies it.
-  if (const DimExpr fixed = size->simplified(some); fixed.isConstant())
-    return SliceRange{from->simplified(some), fixed};
-  return SliceRange{from->simplified(any), size->simplified(any)};
+  if (const DimExpr size = range->size.simplified(some); emptyAlike && size.isConstant())
+    return SliceRange{range->start.simplified(some), size};
+  const DimExpr first = range->start.simplified(any);
+  if (start.isConstant() && end.isConstant() && !extent.isConstant()) {
+    const auto alone = symbolicRange(DimExpr::symbol("extent"), start, end, step);
+    const DimExpr size = alone ? alone->size.simplified({{"extent", {1, shape::Interval::kNoHigh}}}) : DimExpr(0);
+    if (alone && size.isConstant()) return SliceRange{first, size};
+  }
+  return SliceRange{first, range->size.simplified(any)};
 }
 
 /// False when it cannot be told.
@@ -132,7 +149,7 @@ bool sliceRange(NodeContext& node, int64_t dim, const SymDim& extent, const std:
     outSize = extent;
     return true;
   }
-  const auto range = size && start && end ? symbolicRange(*size, *start, *end, step) : std::nullopt;
+  const auto range = size && start && end ? simpleRange(*size, *start, *end, step) : std::nullopt;
   if (!range) return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false;
   outSize = range->size == *size ? extent : ir::dimOf(node.context(), range->size);
   // Nothing is taken from anywhere.

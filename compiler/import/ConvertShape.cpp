@@ -17,8 +17,6 @@ using ir::SymShape;
 using mlir::ShapedType;
 using shape::DimExpr;
 
-constexpr int64_t kMaxGenerated = 1 << 20;  // Elements of a constant that the importer writes out.
-
 void convertConstant(NodeContext& node) {
   if (node.def().attributes.size() != 1) return node.invalid("needs exactly one value");
   const NodeAttribute& value = node.def().attributes[0];
@@ -113,9 +111,10 @@ bool convertFreeRange(NodeContext& node) {
   if (!delta || delta->count() != 1 || interp::wideKind(delta->element()) == interp::Wide::kFloat) return false;
   const int64_t step = delta->integer(0);
   if (step == 0) return node.invalid("a step of zero"), true;
-  if (step == INT64_MIN) return false;
+  constexpr int64_t kFarthest = int64_t{1} << 47;  // Beyond any dimension: makes one number, as larger ones do.
+  const int64_t stride = std::clamp(step, -kFarthest, kFarthest);
   const auto distance = step > 0 ? limits[1]->minus(*limits[0]) : limits[0]->minus(*limits[1]);
-  const auto count = distance ? distance->ceilDiv(std::abs(step)) : std::nullopt;
+  const auto count = distance ? distance->ceilDiv(std::abs(stride)) : std::nullopt;
   const auto length = count ? DimExpr::max(*count, 0) : std::nullopt;
   if (!length) return false;
   shape::SymbolBounds sizes;

@@ -16,6 +16,8 @@
 
 namespace hpu::importer {
 
+inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant that the importer writes out.
+
 /// An integer tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;

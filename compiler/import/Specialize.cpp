@@ -11,6 +11,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
+#include "compiler/import/ImportState.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -64,6 +65,11 @@ class Specializer {
     ir::DiagnosticCapture capture(main_.getContext());
     for (Operation& op : main_.getBody().front().without_terminator())
       if (failed(update(&op))) return capture.status(StatusCode::kInvalidArgument, "");
+    const bool allKnown = llvm::all_of(main_.getArguments(), [](BlockArgument argument) {
+      return cast<RankedTensorType>(argument.getType()).hasStaticShape();
+    });
+    for (Operation& op : main_.getBody().front().without_terminator())
+      if (allKnown && failed(checkKnown(&op))) return capture.status(StatusCode::kInvalidArgument, "");
     Operation* terminator = main_.getBody().front().getTerminator();
     main_.setType(
         FunctionType::get(main_.getContext(), TypeRange(main_.getArguments()), terminator->getOperandTypes()));
@@ -89,6 +95,63 @@ class Specializer {
       return invalidArgument(
           strCat("the free dimension '", name, "' is given the sizes ", slot->second, " and ", size));
     return okStatus();
+  }
+
+  /// Of "past + seq" with a size, and a size of seq, what past is; what is known of all of them must agree.
+  Status solve() {
+    for (bool again = true; std::exchange(again, false);) {
+      for (const auto& [text, size] : SymbolBindings(bindings_)) {
+        const DimExpr whole = DimExpr::parse(text);
+        if (whole.asSymbol()) continue;
+        SymbolBindings parts = bindings_;
+        parts.erase(text);
+        const std::optional<DimExpr> left = whole.substitute(parts);
+        if (!left) continue;
+        auto differs = [&](const std::string& how) {
+          return invalidArgument(strCat("the free dimension '", text, "' is given the size ", size, ", and ", how));
+        };
+        if (const std::optional<int64_t> value = left->constant(); value && *value != size)
+          return differs(strCat("follows from others to be ", *value));
+        const std::vector<std::string> unknown = left->symbols();
+        if (unknown.size() != 1) continue;
+        // A sum with one part that is not known.
+        const auto at = [&](int64_t value) { return left->evaluate({{unknown[0], value}}); };
+        const auto zero = at(0), one = at(1), many = at(1000003);
+        if (!zero || !one || !many || *one - *zero == 0 || *many - *zero != (*one - *zero) * 1000003) continue;
+        const int64_t step = *one - *zero, value = (size - *zero) / step;
+        if ((size - *zero) % step != 0 || value < 0)
+          return differs(strCat("there is no size of '", unknown[0], "' for that"));
+        HPU_RETURN_IF_ERROR(bindOne(unknown[0], value));
+        again = true;
+      }
+    }
+    return okStatus();
+  }
+
+  /// With all inputs' sizes known, all others are, too.
+  LogicalResult checkKnown(Operation* op) {
+    std::set<std::string> names;
+    bool isKnown = true;
+    auto look = [&](ArrayAttr symbols) {
+      for (mlir::Attribute each : symbols ? symbols.getValue() : ArrayRef<mlir::Attribute>())
+        if (auto name = dyn_cast<StringAttr>(each); name && !name.empty())
+          for (const std::string& part : DimExpr::parse(name.getValue()).symbols()) names.insert(part);
+    };
+    for (Type each : op->getResultTypes())
+      if (auto type = dyn_cast<RankedTensorType>(each); type && !type.hasStaticShape()) {
+        isKnown = false;
+        for (const SymDim& dim : ir::symShape(type))
+          if (const auto size = ir::exprOf(dim))
+            for (const std::string& part : size->symbols()) names.insert(part);
+      }
+    if (auto starts = op->getAttrOfType<DenseI64ArrayAttr>("starts"))
+      isKnown &= llvm::none_of(starts.asArrayRef(), ShapedType::isDynamic);
+    if (isKnown) return success();
+    look(op->getAttrOfType<ArrayAttr>("start_symbols"));
+    look(op->getAttrOfType<ArrayAttr>("symbols"));
+    const std::vector<std::string> all(names.begin(), names.end());
+    return op->emitError(all.empty() ? std::string("its size does not follow from those of the inputs")
+                                     : "its size follows from dimensions that have none: " + sizeOptions(all));
   }
 
   Status bind() {
@@ -124,6 +187,7 @@ class Specializer {
                                       " was given (there are: ", list(symbols), ")"));
       HPU_RETURN_IF_ERROR(bindOne(name, size));
     }
+    HPU_RETURN_IF_ERROR(solve());
     for (const auto& [name, shape] : options_.shapes)
       if (!inputs.count(name))
         return invalidArgument(strCat("there is no input '", name, "', for which the sizes ", shapeToString(shape),
@@ -214,6 +278,18 @@ class Specializer {
           out[d] = x.getDimSize(own);
       }
     op->setAttr(sizesName, builder.getDenseI64ArrayAttr(out));
+    // As the importer has it: without a next element no step leads to one, and nothing is taken from anywhere.
+    if (auto steps = op->getAttrOfType<DenseI64ArrayAttr>("steps"); isSlice && steps) {
+      SmallVector<int64_t> step(steps.asArrayRef()), start(op->getAttrOfType<DenseI64ArrayAttr>("starts").asArrayRef());
+      for (size_t d = 0; d < out.size() && d < step.size() && d < start.size(); ++d) {
+        if (out[d] == 0 || out[d] == 1) step[d] = 1;
+        if (out[d] == 0) start[d] = 0;
+      }
+      op->setAttr("steps", builder.getDenseI64ArrayAttr(step));
+      op->setAttr("starts", builder.getDenseI64ArrayAttr(start));
+    }
+    if (isRange && out.size() == 1 && out[0] > kMaxGenerated)
+      tooLong_ = strCat("more than ", kMaxGenerated, " elements");
     if (symbols) {
       if (anyNamed)
         op->setAttr("symbols", builder.getArrayAttr(names));
@@ -256,6 +332,7 @@ class Specializer {
 
   LogicalResult update(Operation* op) {
     updateAttributes(op);
+    if (!tooLong_.empty()) return op->emitError(tooLong_);
     if (auto resize = dyn_cast<ir::ResizeOp>(op); resize && failed(updateResize(resize))) return failure();
     auto infer = dyn_cast<InferTypeOpInterface>(op);
     if (!infer) {
@@ -280,6 +357,7 @@ class Specializer {
   func::FuncOp main_;
   const ImportOptions& options_;
   SymbolBindings bindings_;
+  std::string tooLong_;  ///< What is wrong with a range.
 };
 
 }  // namespace

@@ -72,10 +72,11 @@ Status pipeline::checkOptions(const CompileOptions& options) {
   if (options.optLevel < 0 || options.optLevel > 3)
     return invalidArgument("optimisation level " + std::to_string(options.optLevel) + " is not in 0..3");
   for (const std::string& report : options.reports) {
-    static const std::string known[] = {"precision", "fusion", "layout", "tile", "memory", "schedule", "time"};
+    static const std::string known[] = {"shapes", "precision", "fusion",   "layout",
+                                        "tile",   "memory",    "schedule", "time"};
     if (std::find(std::begin(known), std::end(known), report) == std::end(known))
       return invalidArgument("there is no report '" + report +
-                             "'; the reports are precision, fusion, layout, tile, memory, schedule and time" +
+                             "'; the reports are shapes, precision, fusion, layout, tile, memory, schedule and time" +
                              base::didYouMean(report, known));
   }
   for (const std::string& phase : {options.stopAfter, options.startFrom})

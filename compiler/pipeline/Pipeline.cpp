@@ -22,6 +22,7 @@
 #include "compiler/pipeline/LiveSet.h"
 #include "compiler/pipeline/LowerBound.h"
 #include "compiler/pipeline/NodeTrail.h"
+#include "compiler/pipeline/ShapesReport.h"
 #include "compiler/pipeline/Supported.h"
 #include "compiler/precision/KeepList.h"
 #include "compiler/precision/Precision.h"
@@ -111,6 +112,8 @@ class PhaseRunner {
       result_.stats.largestLiveSetBytes = largestLiveSetBytes(function);
     // A graph comes imported to this.
     if (options_.startFrom.empty() || first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
+    if (auto text = result_.reports.find("shapes"); text != result_.reports.end() && first <= Phase::k_normalize)
+      if (auto function = module_.lookupSymbol<func::FuncOp>("main")) text->second = shapesReport(function);
     if (explains()) {
       HPU_RETURN_IF_ERROR(trail_.begin(module_));
       trail_.record(Phase::k_import, module_, "");

@@ -42,7 +42,7 @@ struct CompileOptions {
   std::string stopAfter;             ///< Stop after this phase; the result has no recipe but `ir`.
   std::string startFrom;             ///< The input is IR of an earlier dump; start with this phase.
   std::string dumpDir;               ///< Write NN-phase.mlir after each phase into this folder.
-  std::vector<std::string> reports;  ///< Any of precision, fusion, layout, tile, memory, schedule, time.
+  std::vector<std::string> reports;  ///< Any of shapes, precision, fusion, layout, tile, memory, schedule, time.
   std::string cacheDir;              ///< Reuse recipes keyed by model content, options and shapes; empty: off.
   std::string cpu;  ///< "": images for x86-64-v3 and x86-64-v4; "native": only what this CPU runs best.
   /// Follow this node of the source model through the phases (CompileResult::explanation); a part of its name will do

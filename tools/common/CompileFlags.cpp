@@ -57,7 +57,7 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     if (pair.second.find(':') != std::string::npos)
       return unimplemented("--dim " + text + ": a recipe serves one size; give a number instead of a range");
     StatusOr<int64_t> size = base::parseInt(pair.second);
-    if (!size.ok() || *size < 1) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
+    if (!size.ok() || *size < 0) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
     if (!options.dims.emplace(pair.first, *size).second)
       return invalidArgument("--dim " + pair.first + " is given twice");
   }

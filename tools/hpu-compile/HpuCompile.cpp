@@ -286,7 +286,7 @@ int main(int argc, char** argv) {
   tool.addFlag("--dump-constants", arguments.dumpConstants,
                "Write large constants, too, so that --start-from can go on from a dump");
   tool.addOption("--report", arguments.reports,
-                 "Reports to print: precision, fusion, layout, tile, memory, schedule, time", ',');
+                 "Reports to print: shapes, precision, fusion, layout, tile, memory, schedule, time", ',');
   tool.addOption("--explain", arguments.explain,
                  "What each phase and the device make of a node of the model, by its name");
   tool.addFlag("--list-ops", arguments.listOps, "List the ONNX ops that compile");

@@ -150,8 +150,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
       } else if (!shape[d].isFree() && !other[d].isFree() && shape[d].size != other[d].size) {
         return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type), " along axis ",
                                  axis);
-      } else if (shape[d].isFree()) {
-        shape[d] = other[d].isFree() && !(shape[d] == other[d]) ? SymDim{ShapedType::kDynamic} : other[d];
+      } else if (shape[d].isFree() && (!other[d].isFree() || !shape[d].symbol)) {
+        shape[d] = other[d];  // Of two names either is right: whether they are equal is seen when they have values.
       }
     }
   }

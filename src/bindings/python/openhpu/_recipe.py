@@ -233,7 +233,7 @@ def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", 
     shapes: sizes of inputs with free dimensions, {"image": (8, 3, 224, 224)}; dims: of named free dimensions,
     {"batch": 8}. precision: f32, bf16, f16, fp8, fp8_e5m2. opt_level: 0 to 3. keep_f32: ops and nodes that keep f32.
     ranges: of fp8, the largest magnitude of each activation, as calibrate() finds them. reports: any of precision, fusion,
-    layout, tile, memory, schedule, time. explain: a node to follow through the phases. cache: a folder of compiled recipes
+    layout, tile, memory, schedule, time, shapes. explain: a node to follow through the phases. cache: a folder of compiled recipes
     (default: HPU_CACHE; "" for none). cpu: "native" for smaller recipes.
 
     Other Python threads go on meanwhile, and Ctrl-C cancels the compilation."""

@@ -284,6 +284,79 @@ TEST_F(Computes, SlicesOfFreeDimensions) {
   }
 }
 
+/// "past + seq" is the name of one dimension and says what another one is.
+TEST_F(Computes, NamesThatAreSums) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {std::string("past + seq")})
+      .input("y", ElementType::kF32, {std::string("seq")});
+  builder.node("Shape", "shape_x", {"x"}, {"sx"}).node("Shape", "shape_y", {"y"}, {"sy"});
+  builder.node("Sub", "from", {"sx", "sy"}, {"from"}).node("Slice", "tail", {"x", "from", "sx"}, {"t"});
+  builder.node("Add", "sum", {"t", "y"}, {"z"}).output("z");
+  for (const ImportOptions& sizes :
+       {ImportOptions{{{"x", {7}}, {"y", {3}}}, {}, {}}, ImportOptions{{}, {{"past + seq", 7}, {"seq", 3}}, {}}}) {
+    auto module = import(builder);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    const Status status = specializeModule(module->get(), sizes);
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto outputs = interp::evaluateFunction(main(*module), {counting({7}), counting({3})});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    const float* data = (*outputs)[0].as<float>();
+    EXPECT_EQ(std::vector<float>(data, data + 3), (std::vector<float>{4, 6, 8}));
+  }
+  auto message = [&](const ImportOptions& sizes) {
+    auto module = import(builder);
+    return specializeModule(module->get(), sizes).message();
+  };
+  EXPECT_THAT(message({{{"x", {2}}, {"y", {3}}}, {}, {}}), HasSubstr("there is no size of 'past' for that"));
+  EXPECT_THAT(message({{}, {{"past + seq", 7}, {"seq", 3}, {"past", 1}}, {}}),
+              HasSubstr("follows from others to be 4"));
+}
+
+/// What is not known although all inputs' sizes are is refused by its node.
+TEST_F(Importer, RefusesSizesThatStayUnknown) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {std::string("a*b + b")}).ints("zero", {1}, {0}).ints("two", {1}, {2});
+  builder.node("Shape", "shape", {"x"}, {"s"}).node("Div", "half", {"s", "two"}, {"h"});
+  builder.node("Slice", "tail", {"x", "h", "s"}, {"t"}).node("Relu", "act", {"t"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  const Status status = specializeModule(module->get(), {{{"x", {6}}}, {}, {}});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("tail"));
+  EXPECT_THAT(status.message(), HasSubstr("{\"a\", SIZE}"));
+}
+
+/// An empty cache leaves what is not of it as it is; sizes beyond 32 bits are sizes; steps beyond the end take one.
+TEST_F(Importer, SlicesAtTheEdges) {
+  auto type = [&](OnnxBuilder& builder, const ImportOptions& sizes) {
+    auto module = import(builder);
+    if (!module.ok()) return module.status().message();
+    const Status status = specializeModule(module->get(), sizes);
+    return status.ok() ? resultType(*module) : status.message();
+  };
+  OnnxBuilder cache;
+  cache.input("past", ElementType::kF32, {std::string("p")}).input("cur", ElementType::kF32, {1});
+  cache.ints("zero", {1}, {0}).node("Concat", "all", {"past", "cur"}, {"x"}, {{"axis", int64_t{0}}});
+  cache.node("Shape", "shape", {"past"}, {"s"}).node("Sub", "minus", {"zero", "s"}, {"e"});
+  cache.node("Slice", "part", {"x", "zero", "e"}, {"t"}).node("Relu", "act", {"t"}, {"y"}).output("y");
+  EXPECT_EQ(type(cache, {{}, {{"p", 0}}, {}}), "tensor<0xf32>");
+  EXPECT_EQ(type(cache, {{}, {{"p", 5}}, {}}), "tensor<1xf32>");
+  OnnxBuilder large;
+  large.input("x", ElementType::kU8, {3000000000}).ints("from", {1}, {2147483648}).ints("to", {1}, {3000000000});
+  large.node("Slice", "part", {"x", "from", "to"}, {"y"}).output("y");
+  EXPECT_EQ(type(large, {}), "tensor<852516352xui8>");
+  OnnxBuilder far;
+  far.input("x", ElementType::kF32, {std::string("n"), 1000}).ints("zero", {1}, {0}).ints("one", {1}, {1});
+  far.ints("end", {1}, {INT64_MAX}).node("Slice", "part", {"x", "zero", "end", "zero", "end"}, {"y"}).output("y");
+  for (int64_t n : {1, 3}) {
+    const ImportOptions sizes = {{}, {{"n", n}}, {}};
+    auto module = import(far);
+    ASSERT_TRUE(specializeModule(module->get(), sizes).ok());
+    EXPECT_EQ(resultType(*module), "tensor<1x1000xf32>");
+    EXPECT_EQ(text(*module).find("9223372036854775807"), std::string::npos);
+  }
+}
+
 /// The last token of each sequence, and all but the first: their sizes are known as far as they can be.
 TEST_F(Importer, SlicesHaveTheSizesThatModelsRelyOn) {
   struct Part {
@@ -343,6 +416,23 @@ TEST_F(Importer, CarriesFreeDimensionsThroughResizes) {
     for (auto [output, type] : llvm::zip(*outputs, main(*sized).getResultTypes()))
       EXPECT_EQ(llvm::ArrayRef(output.shape()), mlir::cast<mlir::RankedTensorType>(type).getShape());
   }
+}
+
+/// A skip connection: as large as x where 2 divides it, and refused by its node where not.
+TEST_F(Importer, JoinsFreeDimensionsThatMustFit) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {1, 1, "h", 4}).floats("scales", {4}, {1, 1, 2, 2});
+  const std::vector<int64_t> two = {2, 2};
+  builder.node("MaxPool", "down", {"x"}, {"d"}, {{"kernel_shape", two}, {"strides", two}});
+  builder.node("Resize", "up", {"d", "", "scales"}, {"u"});
+  builder.node("Concat", "skip", {"x", "u"}, {"y"}, {{"axis", int64_t{1}}}).output("y");
+  auto open = import(builder);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(resultType(*open), "tensor<1x2x?x4xf32, #hpu.layout<symbols = [\"\", \"\", \"h\", \"\"]>>");
+  ASSERT_TRUE(specializeModule(open->get(), {{}, {{"h", 6}}, {}}).ok());
+  EXPECT_EQ(resultType(*open), "tensor<1x2x6x4xf32>");
+  auto odd = import(builder);
+  EXPECT_THAT(specializeModule(odd->get(), {{}, {{"h", 7}}, {}}).message(), HasSubstr("skip"));
 }
 
 /// Positions of tokens behind those that are cached, and backwards.
