@@ -117,11 +117,13 @@ class Specializer {
         // A sum with one part that is not known.
         const auto at = [&](int64_t value) { return left->evaluate({{unknown[0], value}}); };
         const auto zero = at(0), one = at(1), many = at(1000003);
-        if (!zero || !one || !many || *one - *zero == 0 || *many - *zero != (*one - *zero) * 1000003) continue;
-        const int64_t step = *one - *zero, value = (size - *zero) / step;
-        if ((size - *zero) % step != 0 || value < 0)
+        if (!zero || !one || !many) continue;
+        using Wide = __int128;
+        const Wide step = Wide{*one} - *zero, rest = Wide{size} - *zero;
+        if (step == 0 || Wide{*many} - *zero != step * 1000003) continue;
+        if (rest % step != 0 || rest / step < 0 || rest / step > INT64_MAX)
           return differs(strCat("there is no size of '", unknown[0], "' for that"));
-        HPU_RETURN_IF_ERROR(bindOne(unknown[0], value));
+        HPU_RETURN_IF_ERROR(bindOne(unknown[0], static_cast<int64_t>(rest / step)));
         again = true;
       }
     }
