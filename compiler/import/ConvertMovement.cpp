@@ -77,7 +77,7 @@ void convertSplit(NodeContext& node) {
   }
 }
 
-/// Start, number of elements and step of one dimension of Slice.
+/// Where a part of one dimension begins, and how many elements it has.
 struct SliceRange {
   DimExpr start, size;
 };
