@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program of free dimensions has beside its descriptors: how they, its memory and its commands follow from the
+// sizes of a launch. Plain structs; src/plan/Instantiate.h makes a Program of fixed sizes from them, without a
+// compiler. The one thing to know: the program's own ops and tensors have the sizes of the representatives
+// (Symbol::sample); every field that depends on a size is named by a Patch or a placement below, and all others are the
+// same for all sizes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hpu::recipe {
+
+/// Symbols that a program may have.
+inline constexpr uint32_t kMaxSymbols = 8;
+
+/// A free dimension. min <= size <= max; 0 <= min.
+struct Symbol {
+  std::string name;
+  int64_t min = 1, max = 1;
+  int64_t sample = 1;  ///< The representative: the size that the program's own numbers are for.
+};
+
+/// A node of the expressions' graph; arguments come before it. Values are those of int64_t, without overflow: an
+/// instance in which one overflows, or a divisor is less than 1, is refused.
+struct SizeExpr {
+  enum class Kind : uint8_t {
+    kConstant = 0,     ///< `number`.
+    kSymbol = 1,       ///< The symbol of that index.
+    kSum = 2,          ///< args[0] + args[1] ...
+    kProduct = 3,      ///< args[0] * args[1]
+    kFloorDiv = 4,     ///< Rounded down.
+    kMin = 5,          //
+    kMax = 6,          //
+    kSelectEqual = 7,  ///< args[0] == args[1] ? args[2] : args[3]; only what is chosen needs a value.
+    kSelectLess = 8,   ///< args[0] < args[1] ? args[2] : args[3]
+  };
+  Kind kind = Kind::kConstant;
+  int64_t number = 0;
+  std::vector<uint32_t> args;  ///< 0, 2 or 4, as the kind says.
+  bool operator==(const SizeExpr&) const = default;
+};
+
+/// A field that takes the value of an expression. Operands of an op are numbered inputs first: a, b, c of an MME op,
+/// src, dst of a copy.
+struct Patch {
+  enum class Field : uint8_t {
+    kInputSize = 0,      ///< Program::inputs[index].type.shape[dim]
+    kOutputSize = 1,     ///< Program::outputs[index] likewise.
+    kSpace = 2,          ///< ops[index].space[dim]
+    kOperandSize = 3,    ///< Of operand `operand` of ops[index].
+    kOperandStride = 4,  ///< Elements.
+    kOperandOffset = 5,  ///< Bytes from the start of its section; of an operand without a placement.
+  };
+  Field field = Field::kInputSize;
+  uint32_t index = 0, operand = 0, dim = 0;
+  uint32_t expr = 0;
+};
+
+/// What must hold between sizes for the program to mean what the model says; checked before anything is launched.
+struct Guard {
+  enum class Relation : uint8_t { kEqual = 0, kLessEqual = 1 };
+  Relation relation = Relation::kEqual;
+  uint32_t left = 0, right = 0;  ///< Expressions.
+  std::string text;              ///< Who asks for it: "Add 'add_3' adds sizes n and m".
+};
+
+/// A block of HBM that the planner places as a whole, or an output.
+struct Storage {
+  uint32_t bytes = 0;             ///< Expression.
+  uint32_t begin = 0, end = 0;    ///< Units, in program order: the first that writes, the last that reads.
+  uint32_t section = 0xffffffff;  ///< The section of the output that it is; kNone: workspace, placed at launch.
+};
+
+/// An operand that lies in a storage.
+struct StoragePlacement {
+  uint32_t op = 0, operand = 0;
+  uint32_t storage = 0;
+  uint32_t offset = 0;  ///< Expression: bytes from the storage's start.
+};
+
+/// Tiles of a result in SRAM (Ring) that both its writer and its readers see.
+struct TileStorage {
+  uint32_t unit = 0, part = 0;  ///< The one whose slices fill it; `part` counts into DynamicUnit::parts.
+  uint32_t elementBytes = 0;    //
+  std::vector<uint32_t> sizes;  ///< Expressions: of the whole result, in its logical dims.
+  std::vector<uint32_t> order;  ///< Its dims from the slowest to the fastest of a tile.
+  uint32_t dim = 0;             ///< The dimension of the result that is cut, where one is.
+  uint32_t slots = 1;           ///< When there is more than one slice; else 1.
+  uint32_t begin = 0, end = 0;  ///< Places in the order of bundles, as those of Storage.
+  struct User {
+    uint32_t op = 0, operand = 0;  ///< Its section is the SRAM's.
+    /// The view of the tile: by dim of the operand the dim of the result that it is, or kNone for one of size 1 or one
+    /// that repeats.
+    std::vector<uint32_t> dims;
+  };
+  std::vector<User> users;
+};
+
+/// Ops that run slice by slice (plan::IssueUnit); several parts follow one another in each slice.
+struct DynamicUnit {
+  struct Part {
+    std::vector<uint32_t> ops;
+    uint32_t slots = 0, kept = 0, reader = 0;  ///< As plan::IssueUnit has them.
+  };
+  std::vector<Part> parts;
+  uint32_t bundle = 0xffffffff;
+};
+
+/// How units are cut, for launches whose symbols lie in a box.
+struct TileChoice {
+  std::vector<int64_t> min, max;  ///< By symbol, both inclusive. The first choice that holds all sizes is taken.
+  /// By unit and part: slices along each dim of its space; empty: one slice. A slice has ceil(size / slices) points.
+  std::vector<std::vector<std::vector<uint32_t>>> slices;
+};
+
+/// What a kernel's launches need beside its image.
+struct DynamicKernel {
+  std::vector<uint32_t> dims;  ///< Expressions: HpuKernelArgs::dims.
+  /// Issue slots of the whole index space: each term times the product of its trips.
+  struct CostTerm {
+    double loads = 0, stores = 0, vectorOps = 0, scalarOps = 0;
+    std::vector<uint32_t> trips;  ///< Expressions.
+  };
+  std::vector<CostTerm> cost;
+  uint32_t scratchBytes = 0;  ///< Expression.
+  /// What it reads, as DimRead: by input and dimension.
+  struct Read {
+    int32_t dim = -1;                       ///< Of the index space; less than 0: maybe all.
+    uint32_t scale = 0, low = 0, high = 0;  ///< Expressions.
+  };
+  std::vector<std::vector<Read>> reads;
+};
+
+struct Dynamic {
+  std::vector<Symbol> symbols;
+  std::vector<SizeExpr> exprs;
+  std::vector<Guard> guards;
+  std::vector<Patch> patches;
+  std::vector<Storage> storages;
+  std::vector<StoragePlacement> placements;
+  std::vector<TileStorage> tiles;
+  std::vector<DynamicUnit> units;      ///< In program order.
+  std::vector<TileChoice> choices;     ///< At most 8; the last one holds all sizes.
+  std::vector<DynamicKernel> kernels;  ///< By kernel.
+  bool reorder = true;                 ///< plan::issueCommands'.
+};
+
+}  // namespace hpu::recipe
