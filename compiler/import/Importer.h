@@ -21,6 +21,8 @@ namespace hpu::importer {
 struct ImportOptions {
   std::map<std::string, Shape> shapes;  ///< Sizes by input name; kDynamic keeps a dimension as it is.
   std::map<std::string, int64_t> dims;  ///< Sizes by the name of a free dimension.
+  /// Sizes at which free dimensions are worked with (representatives) while they keep their names, by name.
+  std::map<std::string, int64_t> samples;
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
 };

@@ -32,13 +32,15 @@ using shape::SymbolBindings;
 
 namespace {
 
-/// A dimension after the bindings are applied.
-SymDim resolve(const SymDim& dim, const SymbolBindings& bindings) {
+/// A dimension after the bindings are applied; with `samples` of all that is free in it, it gets a size and keeps its
+/// name.
+SymDim resolve(const SymDim& dim, const SymbolBindings& bindings, const SymbolBindings& samples) {
   if (!dim.isFree() || !dim.symbol) return dim;
   if (auto bound = bindings.find(dim.symbol.str()); bound != bindings.end()) return {bound->second};
   std::optional<DimExpr> size = DimExpr::parse(dim.symbol.getValue()).substitute(bindings);
   if (!size) return dim;
-  return ir::dimOf(dim.symbol.getContext(), size);
+  const std::optional<int64_t> sample = samples.empty() ? std::nullopt : size->evaluate(samples);
+  return ir::dimOf(dim.symbol.getContext(), size, sample.value_or(ShapedType::kDynamic));
 }
 
 std::string list(const std::set<std::string>& names) {
@@ -201,7 +203,7 @@ class Specializer {
     SymShape shape = ir::symShape(type);
     const Shape* given = shapeOption(index);
     for (auto [d, dim] : llvm::enumerate(shape)) {
-      dim = resolve(dim, bindings_);
+      dim = resolve(dim, bindings_, options_.samples);
       if (dim.isFree() && given && (*given)[d] != kDynamic) dim = {(*given)[d]};  // An anonymous one.
     }
     return ir::tensorType(shape, type.getElementType());
@@ -219,11 +221,11 @@ class Specializer {
     for (size_t d = 0; d < out.size(); ++d) {
       auto name = dyn_cast<StringAttr>(symbols[d]);
       const auto start = name && !name.empty() ? DimExpr::parse(name.getValue()).substitute(bindings_) : std::nullopt;
-      const auto number = start ? start->constant() : std::nullopt;
+      const bool isNamed = start && !start->isConstant();
       // One that lies before the first element stays: the slice's verifier names it.
-      if (number) out[d] = *number;
-      names.push_back(start && !number ? builder.getStringAttr(start->text()) : builder.getStringAttr(""));
-      anyNamed |= start && !number;
+      if (const auto number = start ? start->evaluate(options_.samples) : std::nullopt) out[d] = *number;
+      names.push_back(builder.getStringAttr(isNamed ? start->text() : ""));
+      anyNamed |= isNamed;
     }
     op->setAttr("starts", builder.getDenseI64ArrayAttr(out));
     if (anyNamed)
@@ -253,14 +255,21 @@ class Specializer {
       SymDim dim{out[d]};
       if (symbols && d < symbols.size())
         if (auto name = dyn_cast<StringAttr>(symbols[d]); name && !name.empty()) dim.symbol = name;
-      if (isSlice && dim.isFree() && !dim.symbol && !x.isDynamicDim(d)) {
+      if (isSlice && dim.isFree() && !dim.isNamed() && !x.isDynamicDim(d)) {
         int64_t start = op->getAttrOfType<DenseI64ArrayAttr>("starts")[d],
                 step = op->getAttrOfType<DenseI64ArrayAttr>("steps")[d];
-        dim = {step > 0 ? std::max<int64_t>(0, (x.getDimSize(d) - start + step - 1) / step) : start / -step + 1};
+        const ir::SymDim whole = ir::symShape(x)[d];
+        const int64_t size =
+            step > 0 ? std::max<int64_t>(0, (x.getDimSize(d) - start + step - 1) / step) : start / -step + 1;
+        dim = {size};
+        if (whole.isNamed() && step > 0) {
+          const std::optional<DimExpr> left = ir::exprOf(whole)->minus(start);
+          dim = ir::dimOf(op->getContext(), left ? left->ceilDiv(step) : std::nullopt, size);
+        }
       }
-      dim = resolve(dim, bindings_);
+      dim = resolve(dim, bindings_, options_.samples);
       out[d] = dim.size;
-      StringAttr name = dim.isFree() && dim.symbol ? dim.symbol : builder.getStringAttr("");
+      StringAttr name = dim.isNamed() ? dim.symbol : builder.getStringAttr("");
       anyNamed |= !name.empty();
       names.push_back(name);
       if (dim.isFree())
@@ -290,7 +299,7 @@ class Specializer {
       op->setAttr("steps", builder.getDenseI64ArrayAttr(step));
       op->setAttr("starts", builder.getDenseI64ArrayAttr(start));
     }
-    if (isRange && out.size() == 1 && out[0] > kMaxGenerated)
+    if (isRange && out.size() == 1 && out[0] > kMaxGenerated && !anyNamed)
       tooLong_ = strCat("more than ", kMaxGenerated, " elements");
     if (symbols) {
       if (anyNamed)
@@ -321,7 +330,8 @@ class Specializer {
     auto x = cast<RankedTensorType>(op.getX().getType());
     SmallVector<int64_t> sizes(op.getSizes());
     for (int i = 0; i < 2; ++i) {
-      if (!ShapedType::isDynamic(sizes[i]) || x.isDynamicDim(2 + i)) continue;
+      // What is given late follows from the operand's expression.
+      if (!ShapedType::isDynamic(sizes[i]) || x.isDynamicDim(2 + i) || ir::symShape(x)[2 + i].isNamed()) continue;
       const std::optional<int64_t> size = ir::scaledSize(x.getDimSize(2 + i), op.getScales()[i]);
       if (!size || *size < 1)
         return op.emitError(strCat("scales dimension ", 2 + i, " of ", x.getDimSize(2 + i), " by ", op.getScales()[i],

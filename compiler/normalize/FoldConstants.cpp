@@ -42,7 +42,8 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
     if (op->getNumResults() != 1 || !isFolded || op->getNumRegions() != 0 || isa<ReshapeOp>(op))
       return rewriter.notifyMatchFailure(op, "not a folded kind of op");
     auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    if (!type || !type.hasStaticShape()) return rewriter.notifyMatchFailure(op, "the result has free dims");
+    if (!type || !type.hasStaticShape() || dependsOnSamples(op, type))
+      return rewriter.notifyMatchFailure(op, "the result has sizes that are given late");
     for (Value operand : op->getOperands())
       if (!constantOf(operand)) return rewriter.notifyMatchFailure(op, "an operand is not constant");
     if (support::isCancelled()) return rewriter.notifyMatchFailure(op, "the compilation was cancelled");

@@ -234,6 +234,12 @@ class Relabelling {
       permute(slice.getStartsAttrName(), slice.getStarts());
       permute(slice.getSizesAttrName(), slice.getSizes());
       permute(slice.getStepsAttrName(), slice.getSteps());
+      for (StringAttr name : {slice.getSymbolsAttrName(), slice.getStartSymbolsAttrName()})
+        if (auto symbols = op->getAttrOfType<ArrayAttr>(name)) {
+          SmallVector<Attribute> moved;
+          for (int64_t from : perm_) moved.push_back(symbols[from]);
+          state.attributes.set(name, builder.getArrayAttr(moved));
+        }
     }
     RankedTensorType type = tensorOf(op->getResult(0));
     state.addTypes(RankedTensorType::get(permuted(type.getShape(), perm_), type.getElementType()));

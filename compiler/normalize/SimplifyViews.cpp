@@ -142,9 +142,9 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
       steps.push_back(op.getSteps()[d] * below.getSteps()[d]);
     }
     Location loc = fusedLoc(rewriter, {below, op});
-    rewriter.replaceOp(
-        op, SliceOp::create(rewriter, loc, below.getX(), starts, op.getSizes(), steps, ArrayAttr(), ArrayAttr())
-                .getResult());
+    rewriter.replaceOp(op, SliceOp::create(rewriter, loc, below.getX(), starts, op.getSizes(), steps, ArrayAttr(),
+                                           sizeNames(tensorOf(op)))
+                               .getResult());
     return success();
   }
 };
@@ -158,6 +158,11 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     if (!indices || indices->empty() || !x.hasStaticShape())
       return rewriter.notifyMatchFailure(op, "indices are not a small constant");
     int64_t extent = x.getDimSize(axis);
+    const SymDim along = symShape(x)[axis];
+    const bool fromEnd = indices->front() < 0;
+    // Counted from both ends of a size that is given late, they have no step.
+    if (along.isNamed() && llvm::any_of(*indices, [&](int64_t index) { return (index < 0) != fromEnd; }))
+      return rewriter.notifyMatchFailure(op, "indices count from both ends");
     for (int64_t& index : *indices) {
       if (index < 0) index += extent;
       if (index < 0 || index >= extent) return rewriter.notifyMatchFailure(op, "an index is outside the tensor");
@@ -170,7 +175,22 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     starts[axis] = indices->front();
     sizes[axis] = static_cast<int64_t>(indices->size());
     steps[axis] = step;
-    Value slice = SliceOp::create(rewriter, op.getLoc(), op.getX(), starts, sizes, steps, ArrayAttr(), ArrayAttr());
+    ArrayAttr startNames;
+    if (along.isNamed() && fromEnd) {
+      const std::optional<shape::DimExpr> first = exprOf(along)->minus(extent - starts[axis]);
+      if (!first) return rewriter.notifyMatchFailure(op, "where it begins has no expression");
+      SmallVector<Attribute> names(x.getRank(), rewriter.getStringAttr(""));
+      names[axis] = rewriter.getStringAttr(first->text());
+      startNames = rewriter.getArrayAttr(names);
+    }
+    SmallVector<Attribute> names(x.getRank(), rewriter.getStringAttr(""));
+    ArrayAttr sizeSymbols = sizeNames(x);
+    if (sizeSymbols) {
+      names.assign(sizeSymbols.begin(), sizeSymbols.end());
+      names[axis] = rewriter.getStringAttr("");
+      sizeSymbols = rewriter.getArrayAttr(names);
+    }
+    Value slice = SliceOp::create(rewriter, op.getLoc(), op.getX(), starts, sizes, steps, startNames, sizeSymbols);
     if (tensorOf(slice) != tensorOf(op))
       slice = ReshapeOp::create(rewriter, op.getLoc(), slice, tensorOf(op).getShape(), ArrayAttr());
     rewriter.replaceOp(op, slice);

@@ -18,6 +18,7 @@
 #include "base/Suggest.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/import/NamedSizes.h"
 #include "compiler/import/Specialize.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/ProgramFunctions.h"
@@ -139,12 +140,37 @@ Status missingSizes(mlir::func::FuncOp main) {
   return invalidArgument(base::strCat(base::clipped(text), " free dimensions; give their sizes: ", options));
 }
 
+/// Bounds are of free dimensions that the function's inputs have.
+Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
+  std::vector<std::string> names;
+  if (main && !options.dimBounds.empty())
+    for (mlir::BlockArgument argument : main.getArguments())
+      for (const ir::SymDim& dim : ir::symShape(llvm::cast<mlir::RankedTensorType>(argument.getType())))
+        if (dim.isNamed())
+          for (const std::string& part : shape::DimExpr::parse(dim.symbol.getValue()).symbols())
+            if (!llvm::is_contained(names, part)) names.push_back(part);
+  for (const auto& [name, bounds] : options.dimBounds) {
+    const std::string text =
+        base::strCat("the bounds ", bounds.min, " to ", bounds.max, " of the dimension '", name, "'");
+    if (bounds.min < 0 || bounds.max < bounds.min) return invalidArgument(text + " hold no size");
+    if (!llvm::is_contained(names, name))
+      return invalidArgument(base::strCat(text,
+                                          " were given, and no input has a free dimension of that name (there are: ",
+                                          names.empty() ? "none" : base::clipped(base::join(names)), ")"));
+    if (options.dims.count(name)) return invalidArgument(text + " were given beside a size");
+  }
+  return okStatus();
+}
+
 }  // namespace
 
 Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
-  if (!main || isStatic(main)) return importer::checkSizes(module, {options.shapes, options.dims, {}});
-  HPU_RETURN_IF_ERROR(importer::specializeModule(module, {options.shapes, options.dims, {}}));
+  const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}};
+  HPU_RETURN_IF_ERROR(checkBounds(main, options));
+  if (!main || isStatic(main)) return importer::checkSizes(module, sizes);
+  if (!options.dimBounds.empty()) return importer::representModule(module, sizes);
+  HPU_RETURN_IF_ERROR(importer::specializeModule(module, sizes));
   if (isStatic(main)) return okStatus();
   return missingSizes(main);
 }
@@ -174,7 +200,7 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
   importer::OwningModule partial;
   std::vector<UnsupportedNode> nodes;
   StatusOr<importer::OwningModule> module =
-      importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}}, &nodes, &partial);
+      importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}, {}}, &nodes, &partial);
   if (module.ok()) return GraphAccess::make(std::move(context), std::move(*module));
   Status status = module.status();
   const std::string head = base::strCat("'", path, "': ");
@@ -219,7 +245,7 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   const bool givesSizes =
       !importOnly && (options.startFrom.empty() || options.startFrom == "import" || options.startFrom == "normalize");
   HPU_RETURN_IF_ERROR(givesSizes ? pipeline::makeStatic(*module, options)
-                                 : importer::checkSizes(*module, {options.shapes, options.dims, {}}));
+                                 : importer::checkSizes(*module, {options.shapes, options.dims, {}, {}}));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;

@@ -13,6 +13,7 @@
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/fuse/Fuse.h"
+#include "compiler/import/NamedSizes.h"
 #include "compiler/kernels/KernelCompiler.h"
 #include "compiler/kernels/KernelsPass.h"
 #include "compiler/layout/Layout.h"
@@ -31,6 +32,7 @@
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/Tile.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "perfmodel/Timeline.h"
@@ -132,6 +134,9 @@ class PhaseRunner {
       if (options_.onPhase) options_.onPhase(info);
       HPU_RETURN_IF_ERROR(dump(entry.phase));
     }
+    if (module_->hasAttr(ir::kSamplesAttr))
+      if (auto text = result_.reports.find("shapes"); text != result_.reports.end())
+        if (auto function = module_.lookupSymbol<func::FuncOp>("main")) text->second = shapesReport(function);
     if (!options_.stopAfter.empty()) {
       llvm::raw_string_ostream stream(result_.ir);
       module_.print(stream, printFlags(options_.irConstants));
@@ -165,13 +170,24 @@ class PhaseRunner {
 
   Status runPhase(const PhaseEntry& entry) {
     if (support::isCancelled()) return support::cancelledStatus();
+    if (entry.phase > Phase::k_layout && module_->hasAttr(ir::kSamplesAttr))
+      return unimplemented("dimensions that are given late are compiled up to phase layout (" +
+                           base::optionValue("stopAfter", "layout") +
+                           "); give their sizes: " + base::optionName("dims"));
     if (entry.phase == Phase::k_emit) return emitRecipe();
     PassManager manager(module_.getContext());
-    manager.enableVerifier(true);
+    // Passes may lose names of sizes, and with these the types of returned values, until the phase is over.
+    const bool isNamed = module_->hasAttr(ir::kSamplesAttr);
+    manager.enableVerifier(!isNamed);
     addPasses(entry.phase, manager);
     ir::DiagnosticCapture diagnostics(module_.getContext());
     if (failed(manager.run(module_)))
       return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
+    if (isNamed) {
+      HPU_RETURN_IF_ERROR(importer::nameSizes(module_).withContext(std::string("phase ") + entry.name));
+      if (failed(mlir::verify(module_)))
+        return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
+    }
     // Long before code is made for a program that cannot be loaded.
     if (entry.phase == Phase::k_memory) return checkCapacity(memory_.hbm);
     auto function = module_.lookupSymbol<func::FuncOp>("main");

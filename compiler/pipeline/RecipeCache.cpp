@@ -79,6 +79,11 @@ std::string optionsText(const CompileOptions& options) {
     named(name);
     text += base::strCat("=", size);
   }
+  if (!options.dimBounds.empty()) list("bounds", options.dimBounds.size());
+  for (const auto& [name, bounds] : options.dimBounds) {
+    named(name);
+    text += base::strCat("=", bounds.min, ":", bounds.max);
+  }
   return text;
 }
 

@@ -20,8 +20,8 @@ using base::strCat;
 constexpr size_t kMostNamed = 20;
 
 std::string sizeText(const ir::SymDim& dim) {
-  if (!dim.isFree()) return strCat(dim.size);
-  return dim.symbol && !dim.symbol.empty() ? dim.symbol.str() : "?";
+  if (dim.isNamed()) return dim.symbol.str();
+  return dim.isFree() ? "?" : strCat(dim.size);
 }
 
 /// "f32[batch, 2*seq, 64]".
@@ -63,7 +63,7 @@ std::string shapesReport(func::FuncOp function) {
       const auto type = cast<RankedTensorType>(each);
       const ir::SymShape shape = ir::symShape(type);
       ++values;
-      free += llvm::any_of(shape, [](const ir::SymDim& dim) { return dim.isFree(); });
+      free += llvm::any_of(shape, [](const ir::SymDim& dim) { return dim.isFree() || dim.isNamed(); });
       if (llvm::any_of(shape, [](const ir::SymDim& dim) { return !ir::exprOf(dim); }))
         unnamed.push_back(
             strCat("no expression for a size of ", base::clipped(ir::unitName(&op)), ": ", typeText(type), "\n"));

@@ -24,7 +24,7 @@ void CompileFlags::addTo(CommandLine& line) {
                  "fp8: measure the ranges of activations on the data sets in this folder (else they are "
                  "computed at run time)");
   line.addOption("--shape", shapes, "Size of an input: NAME=1x3x224x224; may be repeated");
-  line.addOption("--dim", dims, "Size of a named free dimension: NAME=8; may be repeated");
+  line.addOption("--dim", dims, "Size of a named free dimension: NAME=8, or its bounds: NAME=1:512; may be repeated");
   line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
@@ -54,11 +54,18 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   }
   for (const std::string& text : dims) {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--dim"));
-    if (pair.second.find(':') != std::string::npos)
-      return unimplemented("--dim " + text + ": a recipe serves one size; give a number instead of a range");
+    if (const size_t colon = pair.second.find(':'); colon != std::string::npos) {
+      StatusOr<int64_t> min = base::parseInt(pair.second.substr(0, colon)),
+                        max = base::parseInt(pair.second.substr(colon + 1));
+      if (!min.ok() || !max.ok() || *min < 0 || *max < *min)
+        return invalidArgument("--dim " + text + ": '" + pair.second + "' is not LEAST:MOST");
+      if (options.dims.count(pair.first) || !options.dimBounds.emplace(pair.first, DimBounds{*min, *max}).second)
+        return invalidArgument("--dim " + pair.first + " is given twice");
+      continue;
+    }
     StatusOr<int64_t> size = base::parseInt(pair.second);
     if (!size.ok() || *size < 0) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
-    if (!options.dims.emplace(pair.first, *size).second)
+    if (options.dimBounds.count(pair.first) || !options.dims.emplace(pair.first, *size).second)
       return invalidArgument("--dim " + pair.first + " is given twice");
   }
   options.cacheDir = cacheDir;

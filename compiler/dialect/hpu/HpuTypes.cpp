@@ -2,7 +2,10 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 
 #include "compiler/dialect/hpu/HpuDialect.h"
+#include "llvm/ADT/bit.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "shape/SymInt.h"
 
 using namespace mlir;
 
@@ -50,8 +53,7 @@ SymShape symShape(RankedTensorType type) {
   SymShape shape;
   SmallVector<StringAttr> symbols = symbolsOf(type);
   for (auto [size, symbol] : llvm::zip(type.getShape(), symbols)) {
-    bool named = ShapedType::isDynamic(size) && !symbol.empty();
-    shape.push_back({size, named ? symbol : StringAttr()});
+    shape.push_back({size, symbol.empty() ? StringAttr() : symbol});
   }
   return shape;
 }
@@ -62,7 +64,7 @@ RankedTensorType tensorType(ArrayRef<SymDim> shape, Type element) {
   for (auto [i, dim] : llvm::enumerate(shape)) {
     sizes.push_back(dim.size);
     order.push_back(i);
-    symbols.push_back(dim.isFree() && dim.symbol ? dim.symbol : StringAttr::get(element.getContext(), ""));
+    symbols.push_back(dim.symbol ? dim.symbol : StringAttr::get(element.getContext(), ""));
   }
   return build(sizes, element, order, symbols);
 }
@@ -94,15 +96,124 @@ SmallVector<int64_t> denseStrides(RankedTensorType type) {
 }
 
 std::optional<shape::DimExpr> exprOf(const SymDim& dim) {
-  if (!dim.isFree()) return shape::DimExpr(dim.size);
-  if (!dim.symbol || dim.symbol.empty()) return std::nullopt;
-  return shape::DimExpr::parse(dim.symbol.getValue());
+  if (dim.isNamed()) return shape::DimExpr::parse(dim.symbol.getValue());
+  return dim.isFree() ? std::nullopt : std::optional(shape::DimExpr(dim.size));
 }
 
-SymDim dimOf(MLIRContext* context, const std::optional<shape::DimExpr>& size) {
-  if (!size) return {ShapedType::kDynamic};
+SymDim dimOf(MLIRContext* context, const std::optional<shape::DimExpr>& size, int64_t value) {
+  if (!size) return {value, ShapedType::isDynamic(value) ? StringAttr() : StringAttr::get(context, kNoExpression)};
   if (std::optional<int64_t> constant = size->constant(); constant && *constant >= 0) return {*constant};
-  return {ShapedType::kDynamic, StringAttr::get(context, size->text())};
+  return {value, StringAttr::get(context, size->text())};
+}
+
+int64_t primeOf(int64_t sample) {
+  return sample >> llvm::countr_zero(static_cast<uint64_t>(sample));
+}
+
+bool dependsOnSamples(Operation* op, RankedTensorType type) {
+  auto module = op->getParentOfType<ModuleOp>();
+  auto samples = module ? module->getAttrOfType<DictionaryAttr>(kSamplesAttr) : DictionaryAttr();
+  if (!samples) return false;
+  return llvm::any_of(samples, [&](NamedAttribute each) {
+    const int64_t prime = primeOf(cast<IntegerAttr>(each.getValue()).getInt());
+    return llvm::any_of(symShape(type),
+                        [&](const SymDim& dim) { return dim.isNamed() || (dim.size != 0 && dim.size % prime == 0); });
+  });
+}
+
+ArrayAttr sizeNames(RankedTensorType type) {
+  SmallVector<Attribute> names;
+  bool isAny = false;
+  for (const SymDim& dim : symShape(type)) {
+    const bool isNamed = !dim.isFree() && dim.isNamed();
+    names.push_back(isNamed ? dim.symbol : StringAttr::get(type.getContext(), ""));
+    isAny |= isNamed;
+  }
+  return isAny ? ArrayAttr::get(type.getContext(), names) : ArrayAttr();
+}
+
+namespace {
+
+/// The dimensions of one side of a group, as numbers with their expressions.
+using Group = SmallVector<shape::SymInt>;
+
+shape::SymInt product(const Group& group) {
+  shape::SymInt all = 1;
+  for (const shape::SymInt& size : group) all *= size;
+  return all;
+}
+
+/// A product of some of `factors` whose value is `value`. Representatives are chosen so that at most one is.
+std::optional<shape::SymInt> partOf(const Group& factors, int64_t value) {
+  constexpr size_t kMostFactors = 12;
+  if (factors.size() > kMostFactors) return std::nullopt;
+  std::optional<shape::SymInt> found;
+  for (uint32_t chosen = 1; chosen < 1u << factors.size(); ++chosen) {
+    shape::SymInt part = 1;
+    for (size_t i = 0; i < factors.size(); ++i)
+      if (chosen >> i & 1) part *= factors[i];
+    if (part.value() != 0 && value % part.value() == 0 && !part.isConstant()) {
+      // What is left is a number of its own: "2*seq" of a dimension of seq and one of 2.
+      const shape::SymInt whole = part * (value / part.value());
+      if (found && !(*found == whole)) return std::nullopt;
+      found = whole;
+    }
+  }
+  return found;
+}
+
+/// Names the dimensions of `to` in [begin, end), which have as many elements as `factors`.
+void nameGroup(MLIRContext* context, const Group& factors, SymShape& to, size_t begin, size_t end) {
+  const shape::SymInt all = product(factors);
+  if (all.isConstant()) return;
+  Group named;
+  SmallVector<size_t> open;
+  for (size_t i = begin; i < end; ++i) {
+    if (!to[i].isNamed() && to[i].size != 1) open.push_back(i);
+    if (to[i].isNamed()) named.push_back({*exprOf(to[i]), to[i].size});
+  }
+  std::optional<shape::SymInt> left = all.dividedBy(product(named));
+  for (size_t i : open) {
+    if (!left) return;
+    const bool isLast = i == open.back();
+    const std::optional<shape::SymInt> part = isLast               ? left
+                                              : left->isConstant() ? std::nullopt
+                                                                   : partOf(factors, to[i].size);
+    const shape::SymInt size = part && part->value() == to[i].size ? *part : shape::SymInt(to[i].size);
+    if (!size.isConstant()) to[i] = dimOf(context, size.expr(), size.value());
+    left = left->dividedBy(size);
+  }
+}
+
+}  // namespace
+
+SymShape namedLike(ArrayRef<SymDim> from, SymShape to) {
+  auto known = [](const SymDim& dim) { return !dim.isFree(); };
+  if (!llvm::all_of(from, known) || !llvm::all_of(to, known)) return to;
+  auto named = llvm::find_if(from, [](const SymDim& dim) { return dim.isNamed(); });
+  if (named == from.end()) return to;
+  MLIRContext* context = named->symbol.getContext();
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    // The next group of dims [i, i2) and [j, j2) with the same number of elements.
+    size_t i2 = i, j2 = j;
+    __int128 left = i2 < from.size() ? from[i2++].size : 1, right = j2 < to.size() ? to[j2++].size : 1;
+    while (left != right) {
+      const bool takesFrom = left < right;
+      if (takesFrom ? i2 >= from.size() : j2 >= to.size()) return to;
+      if (takesFrom)
+        left *= from[i2++].size;
+      else
+        right *= to[j2++].size;
+      if (left > INT64_MAX || right > INT64_MAX) return to;
+    }
+    Group factors;
+    for (size_t d = i; d < i2; ++d) factors.push_back({*exprOf(from[d]), from[d].size});
+    nameGroup(context, factors, to, j, j2);
+    i = i2;
+    j = j2;
+  }
+  return to;
 }
 
 /// Two free dimensions: one that is 1 takes the other's size.
@@ -127,7 +238,8 @@ std::optional<SymShape> broadcastShapes(ArrayRef<SymDim> a, ArrayRef<SymDim> b) 
       result[i] = x;
     } else {
       // A known size wins over a free one: the free one can then only be that size or 1.
-      result[i] = x.isFree() ? y : x;
+      const bool namesY = !y.isFree() && y.isNamed() && !x.isNamed();
+      result[i] = x.isFree() || namesY ? y : x;
       if (x.isFree() && y.isFree()) result[i] = broadcastFree(x, y);
     }
   }

@@ -76,7 +76,7 @@ LogicalResult pool(std::optional<Location> loc, Value x, ArrayRef<int64_t> kerne
       return emitOptionalError(loc, "the window (", kernel[i], ", dilation ", dilations[i],
                                ") is larger than the padded input (", in[2 + i].size, " with pads ", pads[i], " and ",
                                pads[2 + i], ")");
-    shape.push_back({*extent});
+    shape.push_back(in[2 + i].isNamed() ? windowsOf(in[2 + i], window) : SymDim{*extent});
   }
   result.push_back(tensorType(shape, type.getElementType()));
   return success();
@@ -199,15 +199,17 @@ HPU_POOL(AvgPool2dOp)
 /// As scaledSize(); a free one gets a name where the scale is exact: a whole number, or a part by a power of two.
 static SymDim scaledDim(MLIRContext* context, const SymDim& dim, double scale) {
   if (scale == 1) return dim;
-  if (!dim.isFree()) return {scaledSize(dim.size, scale).value_or(ShapedType::kDynamic)};
+  const int64_t value =
+      dim.isFree() ? ShapedType::kDynamic : scaledSize(dim.size, scale).value_or(ShapedType::kDynamic);
+  if (!dim.isNamed()) return {value};
   const std::optional<hpu::shape::DimExpr> size = exprOf(dim);
   constexpr double kMost = 1 << 16;
-  if (!size || !(scale > 1 / kMost && scale < kMost)) return {ShapedType::kDynamic};
+  if (!(scale > 1 / kMost && scale < kMost)) return dimOf(context, std::nullopt, value);
   if (const auto times = static_cast<int64_t>(scale); static_cast<double>(times) == scale)
-    return dimOf(context, size->times(times));
+    return dimOf(context, size->times(times), value);
   const auto part = static_cast<int64_t>(1 / scale);
   const bool isExact = part > 1 && (part & (part - 1)) == 0 && 1 / static_cast<double>(part) == scale;
-  return isExact ? dimOf(context, size->floorDiv(part)) : SymDim{ShapedType::kDynamic};
+  return dimOf(context, isExact ? size->floorDiv(part) : std::nullopt, value);
 }
 
 LogicalResult ResizeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,

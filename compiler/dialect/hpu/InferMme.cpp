@@ -22,7 +22,7 @@ FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t k
   const WindowDim window{in.size, kernel, stride, dilation, padBegin, padEnd};
   if (in.isFree()) return windowsOf(in, window);
   std::optional<int64_t> count = window.count();
-  if (count && *count > 0) return SymDim{*count};
+  if (count && *count > 0) return in.isNamed() ? windowsOf(in, window) : SymDim{*count};
   (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation, ") is larger than the padded input (",
                           in.size, " with pads ", padBegin, " and ", padEnd, ")");
   return failure();
@@ -140,18 +140,19 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
     using Wide = __int128;  // Attributes of a damaged model may be any integers.
     const Wide added = Wide{adaptor.getOutputPadding()[i]} + Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 -
                        pads[i] - pads[2 + i] - strides[i];
+    std::optional<shape::DimExpr> size = exprOf(in[2 + i]);
+    if (size) size = size->times(strides[i]);
+    const bool fits = added >= INT64_MIN && added <= INT64_MAX;
+    if (size) size = fits ? size->plus(static_cast<int64_t>(added)) : std::nullopt;
     if (in[2 + i].isFree()) {
-      std::optional<shape::DimExpr> size = exprOf(in[2 + i]);
-      if (size) size = size->times(strides[i]);
-      const bool fits = added >= INT64_MIN && added <= INT64_MAX;
-      if (size) size = fits ? size->plus(static_cast<int64_t>(added)) : std::nullopt;
       shape.push_back(dimOf(x.getContext(), size));
       continue;
     }
     const Wide extent = Wide{strides[i]} * in[2 + i].size + added;
     if (extent < 1) return emitOptionalError(loc, "conv_transpose2d has an empty output");
     if (extent > INT64_MAX) return emitOptionalError(loc, "no tensor holds the output along dimension ", 2 + i);
-    shape.push_back({static_cast<int64_t>(extent)});
+    shape.push_back(in[2 + i].isNamed() ? dimOf(x.getContext(), size, static_cast<int64_t>(extent))
+                                        : SymDim{static_cast<int64_t>(extent)});
   }
   result.push_back(tensorType(shape, productElement(x.getElementType())));
   return success();

@@ -9,12 +9,12 @@ using namespace hpu::ir;
 
 namespace {
 
-/// Sizes with the names that `symbols` (an optional array of strings) gives to the free ones.
+/// Sizes with the names that `symbols` (an optional array of strings) gives to some.
 SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
   SymShape shape;
   for (auto [i, size] : llvm::enumerate(sizes)) {
     StringAttr symbol;
-    if (ShapedType::isDynamic(size) && symbols && i < symbols->size()) symbol = dyn_cast<StringAttr>((*symbols)[i]);
+    if (symbols && i < symbols->size()) symbol = dyn_cast<StringAttr>((*symbols)[i]);
     shape.push_back({size, symbol && !symbol.empty() ? symbol : StringAttr()});
   }
   return shape;
@@ -33,7 +33,7 @@ std::string elementsText(ArrayRef<int64_t> sizes) {
 LogicalResult ReshapeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                           SmallVectorImpl<Type>& result) {
   RankedTensorType x = tensorOf(adaptor.getX());
-  SymShape shape = namedShape(adaptor.getShape(), adaptor.getSymbols());
+  const SymShape shape = namedLike(symShape(x), namedShape(adaptor.getShape(), adaptor.getSymbols()));
   RankedTensorType type = tensorType(shape, x.getElementType());
   if (x.hasStaticShape() && type.hasStaticShape()) {
     const std::string from = elementsText(x.getShape()), to = elementsText(type.getShape());
@@ -78,8 +78,16 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext*, std::optional<Location> lo
   if (adaptor.getSizes().size() != in.size() || adaptor.getStarts().size() != in.size() ||
       adaptor.getSteps().size() != in.size())
     return emitOptionalError(loc, "slice needs a start, size and step for each of ", in.size(), " dims");
-  for (auto [i, dim] : llvm::enumerate(shape))
-    if (dim.isFree() && !dim.symbol && adaptor.getStarts()[i] == 0 && adaptor.getSteps()[i] == 1) dim = in[i];
+  for (auto [i, dim] : llvm::enumerate(shape)) {
+    const int64_t start = adaptor.getStarts()[i];
+    if (dim.isNamed() || adaptor.getSteps()[i] != 1) continue;
+    if (dim.isFree()) {
+      if (start == 0) dim = in[i];
+    } else if (in[i].isNamed() && !in[i].isFree() && start >= 0 && in[i].size - start == dim.size) {
+      const std::optional<shape::DimExpr> size = exprOf(in[i])->minus(start);  // To the end.
+      dim = dimOf(x.getContext(), size, dim.size);
+    }
+  }
   result.push_back(tensorType(shape, x.getElementType()));
   return success();
 }
@@ -123,6 +131,8 @@ LogicalResult ExpandOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
   if (!joined || joined->size() != shape.size())
     return emitOptionalError(loc, "cannot expand ", typeToString(x), " to ",
                              typeToString(tensorType(shape, x.getElementType())));
+  for (auto [dim, both] : llvm::zip(shape, *joined))
+    if (!dim.isFree() && !dim.isNamed() && both.size == dim.size) dim = both;
   result.push_back(tensorType(shape, x.getElementType()));
   return success();
 }
@@ -143,14 +153,17 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
     for (int64_t d = 0; d < first.getRank(); ++d) {
       if (d == axis) {
         const std::optional<shape::DimExpr> a = exprOf(shape[d]), b = exprOf(other[d]);
-        if (!shape[d].isFree() && !other[d].isFree())
+        const bool known = !shape[d].isFree() && !other[d].isFree();
+        if (known && !shape[d].isNamed() && !other[d].isNamed())
           shape[d] = {shape[d].size + other[d].size};
         else
-          shape[d] = dimOf(first.getContext(), a && b ? a->plus(*b) : std::nullopt);
+          shape[d] = dimOf(first.getContext(), a && b ? a->plus(*b) : std::nullopt,
+                           known ? shape[d].size + other[d].size : ShapedType::kDynamic);
       } else if (!shape[d].isFree() && !other[d].isFree() && shape[d].size != other[d].size) {
         return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type), " along axis ",
                                  axis);
-      } else if (shape[d].isFree() && (!other[d].isFree() || !shape[d].symbol)) {
+      } else if (shape[d].isFree() ? !other[d].isFree() || !shape[d].symbol
+                                   : !other[d].isFree() && !shape[d].isNamed()) {
         shape[d] = other[d];  // Of two names either is right: whether they are equal is seen when they have values.
       }
     }
@@ -175,8 +188,9 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc,
     if (extra == 0) continue;
     if (extent > INT64_MAX) return emitOptionalError(loc, "no tensor holds dimension ", i, " with its padding");
     const std::optional<shape::DimExpr> size = exprOf(dim);
-    if (dim.isFree())
-      dim = dimOf(x.getContext(), size ? size->plus(static_cast<int64_t>(extra)) : std::nullopt);
+    if (dim.isFree() || dim.isNamed())
+      dim = dimOf(x.getContext(), size ? size->plus(static_cast<int64_t>(extra)) : std::nullopt,
+                  dim.isFree() ? ShapedType::kDynamic : static_cast<int64_t>(extent));
     else
       dim = {static_cast<int64_t>(extent)};
   }

@@ -58,7 +58,9 @@ std::pair<int64_t, int64_t> WindowDim::taps(int64_t position, int64_t low, int64
 
 SymDim windowsOf(const SymDim& in, const WindowDim& window) {
   const std::optional<shape::DimExpr> size = exprOf(in);
-  return size ? dimOf(in.symbol.getContext(), window.count(*size)) : SymDim{mlir::ShapedType::kDynamic};
+  if (!size || !in.isNamed()) return {mlir::ShapedType::kDynamic};
+  return dimOf(in.symbol.getContext(), window.count(*size),
+               in.isFree() ? mlir::ShapedType::kDynamic : window.count().value_or(0));
 }
 
 }  // namespace hpu::ir

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that are given late: a module whose free dimensions have *representatives*, sizes that the phases work with,
+// and names, from which the sizes of a launch follow. The one thing to know: every type has both, so a phase that
+// compares or multiplies sizes is right for all sizes when it would be for these. Representatives are chosen for that:
+// large primes that no other number of the model is a multiple of, so that two sizes that agree are the same size, and
+// the name of a size that a phase has computed is found again by its number.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compiler/import/Importer.h"
+#include "hpu/status.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace hpu::importer {
+
+/// Gives `options.dims` and `options.shapes` to the module, and all other free dimensions representatives. Errors: as
+/// specializeModule, and kInvalidArgument when there are no sizes at which the model's operands fit together.
+Status representModule(mlir::ModuleOp module, const ImportOptions& options);
+
+/// Gives every value of a module with representatives the names of its sizes again, as they follow from those of the
+/// arguments: phases make ops and types without. A module without representatives is left as it is. Errors: kInternal
+/// for a size that depends on a representative and has no name.
+Status nameSizes(mlir::ModuleOp module);
+
+}  // namespace hpu::importer
