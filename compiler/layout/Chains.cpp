@@ -61,11 +61,17 @@ void setChain(Operation* unit, ChainLink link) {
   unit->setAttr(kChainAttr, DenseI64ArrayAttr::get(unit->getContext(), {link.dim, link.slots}));
 }
 
-SmallVector<int64_t> slicedStrides(RankedTensorType type, int64_t dim) {
+static RankedTensorType slicedType(RankedTensorType type, int64_t dim) {
   SmallVector<int64_t> order = {dim};
   for (int64_t d : physicalOrder(type))
     if (d != dim) order.push_back(d);
-  return denseStrides(withOrder(type, order));
+  return withOrder(type, order);
+}
+SmallVector<int64_t> slicedStrides(RankedTensorType type, int64_t dim) {
+  return denseStrides(slicedType(type, dim));
+}
+SymInts symSlicedStrides(RankedTensorType type, int64_t dim) {
+  return symDenseStrides(slicedType(type, dim));
 }
 
 std::optional<StridedView> resolveOver(Value value, Value base, ArrayRef<int64_t> strides) {

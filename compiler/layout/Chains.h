@@ -28,6 +28,7 @@ void setChain(mlir::Operation* unit, ChainLink link);
 /// Element strides of a tensor of which only slices along `dim` exist: dense, with `dim` the slowest. They do not
 /// depend on how large a slice is.
 llvm::SmallVector<int64_t> slicedStrides(mlir::RankedTensorType type, int64_t dim);
+SymInts symSlicedStrides(mlir::RankedTensorType type, int64_t dim);
 
 /// The view `value` of `base` (a result that is not dense, but has these strides); nullopt when strides cannot say it.
 std::optional<StridedView> resolveOver(mlir::Value value, mlir::Value base, llvm::ArrayRef<int64_t> strides);

@@ -7,15 +7,35 @@
 using namespace mlir;
 
 namespace hpu::ir {
+namespace {
 
-std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
-                                                   ArrayRef<int64_t> shape) {
+using shape::SymInt;
+
+std::optional<int64_t> quotient(int64_t a, int64_t b) {
+  return b != 0 && a % b == 0 ? std::optional(a / b) : std::nullopt;
+}
+std::optional<SymInt> quotient(const SymInt& a, const SymInt& b) {
+  return a.dividedBy(b);
+}
+
+template <typename Number>
+SmallVector<Number> sizesOf(RankedTensorType type) {
+  if constexpr (std::is_same_v<Number, SymInt>)
+    return symSizes(type);
+  else
+    return SmallVector<int64_t>(type.getShape());
+}
+
+template <typename Number>
+std::optional<SmallVector<Number>> stridesOfReshape(ArrayRef<Number> sizes, ArrayRef<Number> strides,
+                                                    ArrayRef<Number> shape) {
+  const Number none = 0, one = 1;
   // A tensor that has no elements is dense whatever its strides are.
-  if (llvm::is_contained(shape, 0)) return SmallVector<int64_t>(shape.size(), 1);
+  if (llvm::is_contained(shape, none)) return SmallVector<Number>(shape.size(), one);
   // Old dims without the ones of size 1, and merged where one steps exactly over the next.
-  SmallVector<int64_t> oldSizes, oldStrides;
-  for (auto [size, stride] : llvm::zip(sizes, strides)) {
-    if (size == 1) continue;
+  SmallVector<Number> oldSizes, oldStrides;
+  for (const auto& [size, stride] : llvm::zip(sizes, strides)) {
+    if (size == one) continue;
     if (!oldSizes.empty() && oldStrides.back() == size * stride) {
       oldSizes.back() *= size;
       oldStrides.back() = stride;
@@ -24,86 +44,79 @@ std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, Arra
       oldStrides.push_back(stride);
     }
   }
-  SmallVector<int64_t> result(shape.size(), 1);
+  SmallVector<Number> result(shape.size(), one);
   // Take new dims from the fastest one out of the merged old ones.
   size_t old = oldSizes.size();
-  int64_t left = 1, stride = 1;
+  Number left = 1, stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
-    int64_t size = shape[i];
-    if (size == 1) {
-      result[i] = 1;
-      continue;
-    }
-    if (left == 1) {
+    const Number& size = shape[i];
+    if (size == one) continue;
+    if (left == one) {
       if (old == 0) return std::nullopt;
       --old;
       left = oldSizes[old];
       stride = oldStrides[old];
     }
-    if (left % size != 0) return std::nullopt;
+    const std::optional<Number> rest = quotient(left, size);
+    if (!rest) return std::nullopt;
     result[i] = stride;
-    left /= size;
+    left = *rest;
     stride *= size;
   }
-  if (left != 1 || old != 0) return std::nullopt;
+  if (!(left == one) || old != 0) return std::nullopt;
   return result;
 }
 
-StridedView baseView(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  if (auto result = dyn_cast<OpResult>(value))
-    if (auto strides = result.getOwner()->getAttrOfType<ArrayAttr>(kStridesAttr);
-        strides && result.getResultNumber() < strides.size()) {
-      auto own = dyn_cast<DenseI64ArrayAttr>(strides[result.getResultNumber()]);
-      if (own && own.size() == type.getRank() && type.getRank() != 0)
-        return {value, 0, SmallVector<int64_t>(type.getShape()), SmallVector<int64_t>(own.asArrayRef())};
-    }
-  return {value, 0, SmallVector<int64_t>(type.getShape()), denseStrides(type)};
-}
-
-std::optional<StridedView> applyView(Operation* op, const StridedView& in) {
-  StridedView out{in.base, in.offset, {}, {}};
-  return TypeSwitch<Operation*, std::optional<StridedView>>(op)
-      .Case<TransposeOp>([&](TransposeOp transpose) {
+template <typename Number>
+std::optional<BasicView<Number>> applied(Operation* op, const BasicView<Number>& in) {
+  using View = BasicView<Number>;
+  const Number one = 1;
+  View out{in.base, in.offset, {}, {}};
+  return TypeSwitch<Operation*, std::optional<View>>(op)
+      .template Case<TransposeOp>([&](TransposeOp transpose) {
         for (int64_t dim : transpose.getPerm()) {
           out.sizes.push_back(in.sizes[dim]);
           out.strides.push_back(in.strides[dim]);
         }
         return std::optional(out);
       })
-      .Case<SliceOp>([&](SliceOp slice) -> std::optional<StridedView> {
+      .template Case<SliceOp>([&](SliceOp slice) -> std::optional<View> {
         if (!slice.isView()) return std::nullopt;
+        const SmallVector<Number> sizes = sizesOf<Number>(cast<RankedTensorType>(slice.getResult().getType()));
         for (size_t d = 0; d < in.sizes.size(); ++d) {
-          int64_t size = slice.getSizes()[d];
-          out.sizes.push_back(ShapedType::isDynamic(size) ? in.sizes[d] : size);
+          out.sizes.push_back(ShapedType::isDynamic(slice.getSizes()[d]) ? in.sizes[d] : sizes[d]);
           out.strides.push_back(in.strides[d] * slice.getSteps()[d]);
-          out.offset += slice.getStarts()[d] * in.strides[d];
+          Number start = slice.getStarts()[d];
+          if constexpr (std::is_same_v<Number, SymInt>)
+            if (std::optional<ArrayAttr> names = slice.getStartSymbols())
+              if (auto name = dyn_cast<StringAttr>((*names)[d]); name && !name.empty())
+                start = SymInt(shape::DimExpr::parse(name.getValue()), slice.getStarts()[d]);
+          out.offset += start * in.strides[d];
         }
         return out;
       })
-      .Case<ExpandOp>([&](ExpandOp expand) {
-        auto type = cast<RankedTensorType>(expand.getResult().getType());
-        size_t added = type.getRank() - in.sizes.size();
-        for (int64_t d = 0; d < type.getRank(); ++d) {
-          bool fresh = d < static_cast<int64_t>(added);
-          int64_t from = fresh ? 1 : in.sizes[d - added];
-          out.sizes.push_back(type.getDimSize(d));
-          out.strides.push_back(from == 1 && type.getDimSize(d) != 1 ? 0 : (fresh ? 0 : in.strides[d - added]));
+      .template Case<ExpandOp>([&](ExpandOp expand) {
+        const SmallVector<Number> sizes = sizesOf<Number>(cast<RankedTensorType>(expand.getResult().getType()));
+        const size_t added = sizes.size() - in.sizes.size();
+        for (size_t d = 0; d < sizes.size(); ++d) {
+          const bool repeats = d < added || (in.sizes[d - added] == one && !(sizes[d] == one));
+          out.sizes.push_back(sizes[d]);
+          out.strides.push_back(repeats ? Number(0) : in.strides[d - added]);
         }
         return std::optional(out);
       })
-      .Case<ReshapeOp>([&](ReshapeOp reshape) -> std::optional<StridedView> {
-        auto type = cast<RankedTensorType>(reshape.getResult().getType());
-        std::optional<SmallVector<int64_t>> strides = reshapeStrides(in.sizes, in.strides, type.getShape());
+      .template Case<ReshapeOp>([&](ReshapeOp reshape) -> std::optional<View> {
+        out.sizes = sizesOf<Number>(cast<RankedTensorType>(reshape.getResult().getType()));
+        std::optional<SmallVector<Number>> strides = stridesOfReshape<Number>(in.sizes, in.strides, out.sizes);
         if (!strides) return std::nullopt;
-        out.sizes.assign(type.getShape().begin(), type.getShape().end());
         out.strides = *strides;
         return out;
       })
       .Default([](Operation*) { return std::nullopt; });
 }
 
-std::optional<StridedView> resolveView(Value value) {
+/// `value` becomes what its views start from.
+SmallVector<Operation*> viewsBelow(Value& value) {
   SmallVector<Operation*> chain;
   while (Operation* def = value.getDefiningOp()) {
     auto op = dyn_cast<HpuOp>(def);
@@ -111,12 +124,90 @@ std::optional<StridedView> resolveView(Value value) {
     chain.push_back(def);
     value = def->getOperand(0);
   }
-  std::optional<StridedView> view = baseView(value);
-  for (Operation* op : llvm::reverse(chain)) {
-    view = applyView(op, *view);
-    if (!view) return std::nullopt;
-  }
+  return chain;
+}
+
+template <typename Number>
+std::optional<BasicView<Number>> resolved(BasicView<Number> base, ArrayRef<Operation*> chain) {
+  std::optional<BasicView<Number>> view = std::move(base);
+  for (Operation* op : llvm::reverse(chain))
+    if (!(view = applied(op, *view))) return std::nullopt;
   return view;
+}
+
+SmallVector<int64_t> valuesOf(ArrayRef<SymInt> numbers) {
+  SmallVector<int64_t> values;
+  for (const SymInt& number : numbers) values.push_back(number.value());
+  return values;
+}
+
+/// The strides of a result that is not dense, by result; null for others.
+ArrayRef<int64_t> ownStrides(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto result = dyn_cast<OpResult>(value);
+  auto strides = result ? result.getOwner()->getAttrOfType<ArrayAttr>(kStridesAttr) : ArrayAttr();
+  if (!strides || result.getResultNumber() >= strides.size() || type.getRank() == 0) return {};
+  auto own = dyn_cast<DenseI64ArrayAttr>(strides[result.getResultNumber()]);
+  return own && own.size() == type.getRank() ? own.asArrayRef() : ArrayRef<int64_t>();
+}
+
+}  // namespace
+
+std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
+                                                   ArrayRef<int64_t> shape) {
+  return stridesOfReshape<int64_t>(sizes, strides, shape);
+}
+std::optional<SymInts> reshapeStrides(ArrayRef<SymInt> sizes, ArrayRef<SymInt> strides, ArrayRef<SymInt> shape) {
+  return stridesOfReshape<SymInt>(sizes, strides, shape);
+}
+
+StridedView baseView(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  const ArrayRef<int64_t> own = ownStrides(value);
+  return {value, 0, SmallVector<int64_t>(type.getShape()),
+          own.empty() ? denseStrides(type) : SmallVector<int64_t>(own)};
+}
+
+SymView baseSymView(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SymView view{value, 0, symSizes(type), {}};
+  const ArrayRef<int64_t> own = ownStrides(value);
+  if (own.empty()) {
+    view.strides = symDenseStrides(type);
+    return view;
+  }
+  view.strides.assign(own.begin(), own.end());
+  auto result = cast<OpResult>(value);
+  auto names = result.getOwner()->getAttrOfType<ArrayAttr>(kStrideNamesAttr);
+  auto named = names && result.getResultNumber() < names.size() ? dyn_cast<ArrayAttr>(names[result.getResultNumber()])
+                                                                : ArrayAttr();
+  for (size_t d = 0; named && d < named.size() && d < own.size(); ++d)
+    if (auto name = dyn_cast<StringAttr>(named[d]); name && !name.empty())
+      view.strides[d] = SymInt(shape::DimExpr::parse(name.getValue()), own[d]);
+  return view;
+}
+
+std::optional<StridedView> applyView(Operation* op, const StridedView& in) {
+  return applied(op, in);
+}
+std::optional<SymView> applyView(Operation* op, const SymView& in) {
+  return applied(op, in);
+}
+
+std::optional<StridedView> resolveView(Value value) {
+  const Value whole = value;
+  const SmallVector<Operation*> chain = viewsBelow(value);
+  const bool isLate = hasNamedSizes(value.getType()) ||
+                      llvm::any_of(chain, [](Operation* op) { return hasNamedSizes(op->getResult(0).getType()); });
+  if (!isLate) return resolved(baseView(value), chain);
+  std::optional<SymView> view = resolveSymView(whole);
+  if (!view) return std::nullopt;
+  return StridedView{view->base, view->offset.value(), valuesOf(view->sizes), valuesOf(view->strides)};
+}
+
+std::optional<SymView> resolveSymView(Value value) {
+  const SmallVector<Operation*> chain = viewsBelow(value);
+  return resolved(baseSymView(value), chain);
 }
 
 bool isDenseRowMajor(const StridedView& view) {

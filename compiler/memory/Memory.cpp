@@ -74,7 +74,7 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
         const Window& window = storages.windows[value];
         auto element = cast<RankedTensorType>(value.getType()).getElementType();
         attribute.push_back(place[window.storage].first);
-        attribute.push_back(place[window.storage].second + window.offset * elementSize(elementType(element)));
+        attribute.push_back(place[window.storage].second + window.offset.value() * elementSize(elementType(element)));
       }
       unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), attribute));
     }

@@ -23,11 +23,12 @@ namespace {
 /// Parts whose contiguous runs are shorter are read much worse than copies of them (a memory access is of this size).
 constexpr int64_t kLeastRunBytes = 64;
 
-using Strides = SmallVector<int64_t>;
+using Strides = SymInts;
+using shape::SymInt;
 
-bool sameStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+bool sameStrides(ArrayRef<SymInt> sizes, ArrayRef<SymInt> a, ArrayRef<SymInt> b) {
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (sizes[d] != 1 && a[d] != b[d]) return false;
+    if (!(sizes[d] == 1) && !(a[d] == b[d])) return false;
   return true;
 }
 
@@ -43,7 +44,7 @@ std::optional<Strides> stridesOfBase(Value value, Strides strides) {
       for (auto [d, from] : llvm::enumerate(transpose.getPerm())) in[from] = strides[d];
       strides = in;
     } else if (isa<ReshapeOp>(def)) {
-      std::optional<Strides> in = reshapeStrides(tensorOf(value).getShape(), strides, source.getShape());
+      std::optional<Strides> in = reshapeStrides(symSizes(tensorOf(value)), strides, symSizes(source));
       if (!in) return std::nullopt;
       strides = *in;
     } else {
@@ -74,18 +75,31 @@ void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
   }
 }
 
-void setStrides(Value value, ArrayRef<int64_t> strides) {
-  auto result = cast<OpResult>(value);
+/// One entry of an attribute that has one a result; without any left, the attribute goes.
+void setOfResult(OpResult result, const char* name, Attribute value, Attribute none) {
   Operation* unit = result.getOwner();
-  Builder builder(unit->getContext());
-  SmallVector<Attribute> all(unit->getNumResults(), builder.getDenseI64ArrayAttr({}));
-  if (auto old = unit->getAttrOfType<ArrayAttr>(kStridesAttr)) all.assign(old.begin(), old.end());
-  all[result.getResultNumber()] = builder.getDenseI64ArrayAttr(strides);
-  bool dense = llvm::all_of(all, [](Attribute own) { return cast<DenseI64ArrayAttr>(own).empty(); });
-  if (dense)
-    unit->removeAttr(kStridesAttr);
+  SmallVector<Attribute> all(unit->getNumResults(), none);
+  if (auto old = unit->getAttrOfType<ArrayAttr>(name)) all.assign(old.begin(), old.end());
+  all[result.getResultNumber()] = value;
+  if (llvm::all_of(all, [&](Attribute own) { return own == none; }))
+    unit->removeAttr(name);
   else
-    unit->setAttr(kStridesAttr, builder.getArrayAttr(all));
+    unit->setAttr(name, ArrayAttr::get(unit->getContext(), all));
+}
+
+void setStrides(Value value, ArrayRef<SymInt> strides) {
+  auto result = cast<OpResult>(value);
+  Builder builder(value.getContext());
+  SmallVector<int64_t> numbers;
+  SmallVector<Attribute> names;
+  for (const SymInt& stride : strides) {
+    numbers.push_back(stride.value());
+    names.push_back(builder.getStringAttr(stride.isConstant() ? "" : stride.text()));
+  }
+  const bool isNamed = llvm::any_of(strides, [](const SymInt& stride) { return !stride.isConstant(); });
+  setOfResult(result, kStridesAttr, builder.getDenseI64ArrayAttr(numbers), builder.getDenseI64ArrayAttr({}));
+  setOfResult(result, kStrideNamesAttr, isNamed ? builder.getArrayAttr(names) : builder.getArrayAttr({}),
+              builder.getArrayAttr({}));
 }
 
 /// The op of `unit` that reads `operand` on the MME, if one does.
@@ -112,15 +126,18 @@ class Sharing {
     for (OpOperand& operand : end->getOpOperands()) outputs[baseOf(operand.get())] = operand.getOperandNumber();
     for (Operation* unit : plan_.units) {
       unit->removeAttr(kStridesAttr);
+      unit->removeAttr(kStrideNamesAttr);
       if (std::optional<ChainLink> link = chainOf(unit)) {  // SRAM tiles (Rings.cpp).
-        if (link->interleaved()) setStrides(unit->getResult(0), slicedStrides(tensorOf(unit->getResult(0)), link->dim));
+        if (link->interleaved())
+          setStrides(unit->getResult(0), symSlicedStrides(tensorOf(unit->getResult(0)), link->dim));
         continue;
       }
       for (Value value : unit->getResults()) {
         plan_.windows[value] = {plan_.storages.size(), 0};
         // What takes turns reads and writes from the first one's first slice to the last one's last.
         const Turn& turn = turns_[plan_.step[unit]];
-        Storage storage{{tensorBytes(value), turn.first, std::max(turn.last, last_[value])}, -1, {value}};
+        const SymInt bytes = symElements(tensorOf(value)) * elementBytes(tensorOf(value));
+        Storage storage{{tensorBytes(value), turn.first, std::max(turn.last, last_[value])}, bytes, -1, {value}};
         if (auto found = outputs.find(value); found != outputs.end()) storage.output = found->second;
         plan_.storages.push_back(storage);
       }
@@ -180,22 +197,22 @@ class Sharing {
     size_t axis = concat.getAxis();
     std::optional<Window> first;
     Strides strides;
-    int64_t next = 0;
+    SymInt next = 0;
     for (Value part : concat.getInputs()) {
-      std::optional<StridedView> view = resolveView(part);
+      std::optional<SymView> view = resolveSymView(part);
       auto window = plan_.windows.find(view->base);
       if (window == plan_.windows.end() || isAlone(view->base)) return false;
-      int64_t offset = window->second.offset + view->offset;
+      const SymInt offset = window->second.offset + view->offset;
       if (!first) {
         first = Window{window->second.storage, offset};
         strides = view->strides;
-      } else if (window->second.storage != first->storage || offset != next ||
+      } else if (window->second.storage != first->storage || !(offset == next) ||
                  !sameStrides(view->sizes, view->strides, strides)) {
         return false;
       }
       // A dimension of one element has any stride; another part may know it.
       for (size_t d = 0; d < strides.size(); ++d)
-        if (view->sizes[d] != 1) strides[d] = view->strides[d];
+        if (!(view->sizes[d] == 1)) strides[d] = view->strides[d];
       next = offset + view->sizes[axis] * strides[axis];
     }
     if (!first || tensorOf(whole).getElementType() != tensorOf(concat.getInputs()[0]).getElementType()) return false;
@@ -205,7 +222,7 @@ class Sharing {
   /// Each part that can be is written where the concatenation lies.
   bool writeParts(ConcatOp concat) {
     Value whole = concat.getResult();
-    Strides strides = baseView(whole).strides;
+    Strides strides = baseSymView(whole).strides;
     Window at = plan_.windows[whole];
     bool any = false;
     for (Value part : concat.getInputs()) {
@@ -216,7 +233,7 @@ class Sharing {
         plan_.notes.push_back("copied   part " +
                               unitName(baseOf(part).getDefiningOp() ? baseOf(part).getDefiningOp() : concat) + " of " +
                               unitName(concat) + ": " + why);
-      at.offset += tensorOf(part).getDimSize(concat.getAxis()) * strides[concat.getAxis()];
+      at.offset += symSizes(tensorOf(part))[concat.getAxis()] * strides[concat.getAxis()];
     }
     return any;
   }
@@ -232,7 +249,7 @@ class Sharing {
     std::optional<Strides> own = stridesOfBase(part, strides);
     if (!own || tensorOf(base).getNumElements() != tensorOf(part).getNumElements())
       return "it is a part of its producer's result";
-    if (llvm::is_contained(*own, 0)) return "it repeats elements";
+    if (llvm::is_contained(*own, SymInt(0))) return "it repeats elements";
     int64_t readers = 0;
     forEachRead(base, [&](OpOperand& read) { readers += read.getOwner() != concat; });
     if (readers > 0 && runBytes(base, *own) < kLeastRunBytes)
@@ -241,10 +258,10 @@ class Sharing {
   }
 
   /// Bytes that lie one behind the other.
-  static int64_t runBytes(Value value, ArrayRef<int64_t> strides) {
+  static int64_t runBytes(Value value, ArrayRef<SymInt> strides) {
     SmallVector<std::pair<int64_t, int64_t>> dims;
     for (auto [size, stride] : llvm::zip(tensorOf(value).getShape(), strides))
-      if (size != 1) dims.emplace_back(stride, size);
+      if (size != 1) dims.emplace_back(stride.value(), size);
     llvm::sort(dims);
     int64_t run = 1;
     for (auto [stride, size] : dims)
@@ -257,15 +274,15 @@ class Sharing {
 
   /// Makes `value` a window, unless one of its readers could no longer read it: then says so and changes nothing.
   std::string move(Value value, Window window, const Strides& strides) {
-    SmallVector<std::pair<OpOperand*, std::optional<StridedView>>> reads;
-    forEachRead(value, [&](OpOperand& read) { reads.emplace_back(&read, resolveView(read.get())); });
+    SmallVector<std::pair<OpOperand*, std::optional<SymView>>> reads;
+    forEachRead(value, [&](OpOperand& read) { reads.emplace_back(&read, resolveSymView(read.get())); });
     setStrides(value, strides);
     for (auto& [read, before] : reads) {
-      std::optional<StridedView> now = resolveView(read->get());
+      std::optional<SymView> now = resolveSymView(read->get());
       bool holds = now && before && !isa<func::ReturnOp>(read->getOwner());
       // The MME wants the same dimension contiguous as before.
       for (size_t d = 0; holds && d < now->sizes.size() && feedsMme(*read); ++d)
-        holds = now->sizes[d] == 1 || before->strides[d] != 1 || now->strides[d] == 1;
+        holds = now->sizes[d] == 1 || !(before->strides[d] == 1) || now->strides[d] == 1;
       if (holds) continue;
       setStrides(value, {});
       return "strides could not express how " + unitName(read->getOwner()) + " reads it";
@@ -302,12 +319,12 @@ class Sharing {
   void placeOverOperand(Operation* unit) {
     if (unit->getNumResults() != 1 || !isAlone(unit->getResult(0))) return;
     Value result = unit->getResult(0);
-    StridedView written = baseView(result);
+    SymView written = baseSymView(result);
     for (OpOperand& operand : unit->getOpOperands()) {
       if (!readsWhereItWrites(unit, operand)) continue;
-      std::optional<StridedView> read = resolveView(operand.get());
+      std::optional<SymView> read = resolveSymView(operand.get());
       auto window = plan_.windows.find(read->base);
-      if (window == plan_.windows.end() || read->offset != 0 || read->sizes != written.sizes ||
+      if (window == plan_.windows.end() || !(read->offset == 0) || read->sizes != written.sizes ||
           read->strides != written.strides ||
           tensorOf(read->base).getElementType() != tensorOf(result).getElementType() ||
           tensorOf(read->base).getNumElements() != tensorOf(result).getNumElements())
@@ -315,7 +332,7 @@ class Sharing {
       size_t from = plan_.windows[result].storage, to = window->second.storage;
       Storage &own = plan_.storages[from], &other = plan_.storages[to];
       // Everything in the operand's storage has to be dead after this unit, and be whole (no part of something).
-      if (from == to || other.live.end != plan_.step[unit] || other.output >= 0 || other.live.bytes != own.live.bytes)
+      if (from == to || other.live.end != plan_.step[unit] || other.output >= 0 || !(other.bytes == own.bytes))
         continue;
       // By another operand, or by a unit that takes turns with this one.
       const Turn& turn = turns_[plan_.step[unit]];

@@ -10,18 +10,20 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "plan/Planner.h"
+#include "shape/SymInt.h"
 
 namespace hpu::memory {
 
 struct Storage {
   plan::Buffer live;                       ///< Bytes, first step that writes it, last step that reads it.
+  shape::SymInt bytes = 0;                 ///< `live.bytes`, with its expression.
   int64_t output = -1;                     ///< It is this output of the function; -1: workspace.
   llvm::SmallVector<mlir::Value> members;  ///< Results that lie in it; empty when it was merged into another one.
 };
 
 struct Window {
   size_t storage = 0;
-  int64_t offset = 0;  ///< Elements from the storage's start.
+  shape::SymInt offset = 0;  ///< Elements from the storage's start.
 };
 
 struct StorageOptions {

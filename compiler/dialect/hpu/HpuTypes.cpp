@@ -5,7 +5,6 @@
 #include "llvm/ADT/bit.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "shape/SymInt.h"
 
 using namespace mlir;
 
@@ -95,6 +94,36 @@ SmallVector<int64_t> denseStrides(RankedTensorType type) {
   return strides;
 }
 
+shape::SymInt numberOf(const SymDim& dim) {
+  if (!dim.isNamed()) return dim.size;
+  if (dim.symbol == kNoExpression) return shape::SymInt::unknown(dim.size);
+  return {*exprOf(dim), dim.size};
+}
+
+SymInts symSizes(RankedTensorType type) {
+  SymInts sizes;
+  for (const SymDim& dim : symShape(type)) sizes.push_back(numberOf(dim));
+  return sizes;
+}
+
+SymInts symDenseStrides(RankedTensorType type) {
+  const SymInts sizes = symSizes(type);
+  SymInts strides(sizes.size(), 1);
+  shape::SymInt stride = 1;
+  SmallVector<int64_t> order = physicalOrder(type);
+  for (int64_t dim : llvm::reverse(order)) {
+    strides[dim] = stride;
+    stride *= sizes[dim];
+  }
+  return strides;
+}
+
+shape::SymInt symElements(RankedTensorType type) {
+  shape::SymInt elements = 1;
+  for (const shape::SymInt& size : symSizes(type)) elements *= size;
+  return elements;
+}
+
 std::optional<shape::DimExpr> exprOf(const SymDim& dim) {
   if (dim.isNamed()) return shape::DimExpr::parse(dim.symbol.getValue());
   return dim.isFree() ? std::nullopt : std::optional(shape::DimExpr(dim.size));
@@ -104,6 +133,11 @@ SymDim dimOf(MLIRContext* context, const std::optional<shape::DimExpr>& size, in
   if (!size) return {value, ShapedType::isDynamic(value) ? StringAttr() : StringAttr::get(context, kNoExpression)};
   if (std::optional<int64_t> constant = size->constant(); constant && *constant >= 0) return {*constant};
   return {value, StringAttr::get(context, size->text())};
+}
+
+bool hasNamedSizes(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && llvm::any_of(symShape(tensor), [](const SymDim& dim) { return !dim.isFree() && dim.isNamed(); });
 }
 
 int64_t primeOf(int64_t sample) {
@@ -170,7 +204,7 @@ void nameGroup(MLIRContext* context, const Group& factors, SymShape& to, size_t 
   SmallVector<size_t> open;
   for (size_t i = begin; i < end; ++i) {
     if (!to[i].isNamed() && to[i].size != 1) open.push_back(i);
-    if (to[i].isNamed()) named.push_back({*exprOf(to[i]), to[i].size});
+    if (to[i].isNamed()) named.push_back(numberOf(to[i]));
   }
   std::optional<shape::SymInt> left = all.dividedBy(product(named));
   for (size_t i : open) {
@@ -208,7 +242,7 @@ SymShape namedLike(ArrayRef<SymDim> from, SymShape to) {
       if (left > INT64_MAX || right > INT64_MAX) return to;
     }
     Group factors;
-    for (size_t d = i; d < i2; ++d) factors.push_back({*exprOf(from[d]), from[d].size});
+    for (size_t d = i; d < i2; ++d) factors.push_back(numberOf(from[d]));
     nameGroup(context, factors, to, j, j2);
     i = i2;
     j = j2;

@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 #include "shape/DimExpr.h"
+#include "shape/SymInt.h"
 
 namespace hpu::ir {
 
@@ -44,6 +45,9 @@ inline constexpr int64_t kMostDims = 64;
 
 bool compatibleTypes(mlir::TypeRange a, mlir::TypeRange b);
 
+/// Whether sizes are given late and are representatives now.
+bool hasNamedSizes(mlir::Type type);
+
 /// On a module of sizes that are given late: a dictionary of the free dimensions with their representatives, each a
 /// prime times a power of two (compiler/import/NamedSizes.h).
 inline constexpr llvm::StringLiteral kSamplesAttr = "hpu.samples";
@@ -66,6 +70,14 @@ bool isRowMajor(mlir::RankedTensorType type);
 mlir::RankedTensorType withOrder(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> order);
 /// Element strides of a dense tensor in its physical order; the shape must be static.
 llvm::SmallVector<int64_t> denseStrides(mlir::RankedTensorType type);
+
+/// The size with its expression; unknown when it depends on representatives and has none. It must not be free.
+shape::SymInt numberOf(const SymDim& dim);
+/// Sizes, strides and the number of elements, with their expressions; the shape must be static.
+using SymInts = llvm::SmallVector<shape::SymInt>;
+SymInts symSizes(mlir::RankedTensorType type);
+SymInts symDenseStrides(mlir::RankedTensorType type);
+shape::SymInt symElements(mlir::RankedTensorType type);
 
 /// The names of a reshape's dimensions that are given late, as the operand's tell: of each group of dimensions with as
 /// many elements, sizes are products of the operand's. What they do not tell stays without a name.
