@@ -195,6 +195,150 @@ class Namer {
   std::map<int64_t, StringAttr> known_;  ///< Names by number.
 };
 
+/// Collects what ops ask of their operands' sizes.
+class GuardFinder {
+ public:
+  Status block(Block& block) {
+    for (Operation& op : block) HPU_RETURN_IF_ERROR(visit(&op));
+    return okStatus();
+  }
+  std::vector<SizeGuard> guards;
+
+ private:
+  Status visit(Operation* op) {
+    if (auto concat = dyn_cast<ir::ConcatOp>(op)) {
+      const SymShape first = shapeOf(concat.getInputs().front());
+      for (mlir::Value input : concat.getInputs().drop_front())
+        for (auto [d, dim] : llvm::enumerate(shapeOf(input)))
+          if (d != concat.getAxis()) HPU_RETURN_IF_ERROR(same(op, first[d], dim));
+      return okStatus();
+    }
+    if (auto matmul = dyn_cast<ir::MatMulOp>(op)) {
+      const SymShape left = shapeOf(matmul.getLhs()), right = shapeOf(matmul.getRhs());
+      HPU_RETURN_IF_ERROR(same(op, left.back(), right[right.size() - 2]));
+      return broadcast(op, ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
+    }
+    if (auto slice = dyn_cast<ir::SliceOp>(op)) return inside(slice);
+    if (auto reshape = dyn_cast<ir::ReshapeOp>(op))
+      return relate(op, true, ir::symElements(ir::tensorOf(reshape.getX())),
+                    ir::symElements(ir::tensorOf(reshape.getResult())));
+    if (auto expand = dyn_cast<ir::ExpandOp>(op))
+      return broadcast(op, shapeOf(expand.getX()), shapeOf(expand.getResult()));
+    auto hpuOp = dyn_cast<ir::HpuOp>(op);
+    if (!hpuOp || !hpuOp.isElementwise() || op->getNumResults() != 1) return okStatus();
+    const SymShape result = shapeOf(op->getResult(0));
+    for (mlir::Value operand : op->getOperands())
+      if (ir::tensorOf(operand).getRank() <= static_cast<int64_t>(result.size()) && !isa<ir::BatchNormOp>(op))
+        HPU_RETURN_IF_ERROR(broadcast(op, shapeOf(operand), result));
+    return okStatus();
+  }
+
+  static SymShape shapeOf(mlir::Value value) { return ir::symShape(ir::tensorOf(value)); }
+
+  Status relate(Operation* op, bool isEqual, const SymInt& left, const SymInt& right) {
+    if (left == right || (left.isConstant() && right.isConstant())) return okStatus();
+    if (left.isUnknown() || right.isUnknown())
+      return internalError(strCat("what ", ir::unitName(op), " asks of its operands' sizes has no expression"));
+    const DimExpr a = *left.expr(), b = *right.expr();
+    const std::optional<DimExpr> gap = b.minus(a);
+    const shape::Interval range = gap ? gap->interval() : shape::Interval();
+    if (isEqual ? DimExpr::equal(a, b) == true : range.low >= 0) return okStatus();
+    for (const SizeGuard& guard : guards)
+      if (guard.isEqual == isEqual && guard.left == a && guard.right == b) return okStatus();
+    guards.push_back(
+        {isEqual, a, b,
+         strCat(ir::unitName(op), " needs ", a.text(), isEqual ? " to be equal to " : " to be at most ", b.text())});
+    return okStatus();
+  }
+  Status same(Operation* op, const SymDim& a, const SymDim& b) {
+    return relate(op, true, ir::numberOf(a), ir::numberOf(b));
+  }
+  Status broadcast(Operation* op, ArrayRef<SymDim> a, ArrayRef<SymDim> b) {
+    for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+      const SymDim &x = a[a.size() - i], &y = b[b.size() - i];
+      if (!(x == SymDim{1}) && !(y == SymDim{1})) HPU_RETURN_IF_ERROR(same(op, x, y));
+    }
+    return okStatus();
+  }
+  Status inside(ir::SliceOp slice) {
+    const SymShape from = shapeOf(slice.getX()), to = shapeOf(slice.getResult());
+    for (size_t d = 0; d < from.size(); ++d) {
+      SymInt start = slice.getStarts()[d];
+      if (std::optional<ArrayAttr> names = slice.getStartSymbols())
+        if (auto name = dyn_cast<StringAttr>((*names)[d]); name && !name.empty())
+          start = {DimExpr::parse(name.getValue()), slice.getStarts()[d]};
+      const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
+      const int64_t step = slice.getSteps()[d];
+      HPU_RETURN_IF_ERROR(relate(slice, false, 0, start));
+      // From the last element backwards it ends at the first one or behind it.
+      if (step > 0)
+        HPU_RETURN_IF_ERROR(relate(slice, false, start + (size - 1) * step + 1, whole));
+      else
+        HPU_RETURN_IF_ERROR(relate(slice, false, start + 1, whole));
+    }
+    return okStatus();
+  }
+};
+
+/// Replaces representatives in types and attributes.
+class Rebinder {
+ public:
+  explicit Rebinder(const shape::SymbolBindings& samples) : samples_(samples) {}
+
+  Status run(func::FuncOp main) {
+    main.walk([&](Operation* op) {
+      for (Region& region : op->getRegions())
+        for (Block& block : region)
+          for (BlockArgument argument : block.getArguments()) retype(argument);
+      for (OpResult result : op->getResults()) retype(result);
+      restate(op);
+    });
+    Operation* end = main.getBody().front().getTerminator();
+    main.setType(FunctionType::get(main.getContext(), main.getBody().getArgumentTypes(), end->getOperandTypes()));
+    return status_;
+  }
+
+ private:
+  int64_t at(StringAttr name, int64_t otherwise) {
+    if (!name || name.empty()) return otherwise;
+    const std::optional<int64_t> value = DimExpr::parse(name.getValue()).evaluate(samples_);
+    if ((!value || *value < 0) && status_.ok())
+      status_ = invalidArgument(strCat("the size ", name.str(), " would be ",
+                                       value ? strCat(*value) : std::string("beyond 64 bits"), " within the bounds"));
+    return value.value_or(otherwise);
+  }
+  void retype(mlir::Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !ir::hasNamedSizes(type)) return;
+    SymShape shape = ir::symShape(type);
+    for (SymDim& dim : shape) dim.size = at(dim.symbol, dim.size);
+    value.setType(ir::withOrder(ir::tensorType(shape, type.getElementType()), ir::physicalOrder(type)));
+  }
+  void restate(Operation* op) {
+    const bool isSlice = isa<ir::SliceOp>(op), isRange = isa<ir::RangeOp>(op);
+    if (!isSlice && !isRange && !isa<ir::ReshapeOp, ir::ExpandOp>(op)) return;
+    Builder builder(op->getContext());
+    op->setAttr(isSlice || isRange ? "sizes" : "shape",
+                builder.getDenseI64ArrayAttr(ir::tensorOf(op->getResult(0)).getShape()));
+    auto names = op->getAttrOfType<ArrayAttr>("start_symbols");
+    if (!names) return;
+    SmallVector<int64_t> starts(op->getAttrOfType<DenseI64ArrayAttr>("starts").asArrayRef());
+    for (auto [start, name] : llvm::zip(starts, names)) start = at(dyn_cast<StringAttr>(name), start);
+    op->setAttr("starts", builder.getDenseI64ArrayAttr(starts));
+  }
+
+  const shape::SymbolBindings& samples_;
+  Status status_;
+};
+
+DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int64_t>& samples) {
+  Builder builder(context);
+  SmallVector<NamedAttribute> all;
+  for (const auto& [name, sample] : samples)
+    all.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(sample)));
+  return builder.getDictionaryAttr(all);
+}
+
 }  // namespace
 
 Status representModule(ModuleOp module, const ImportOptions& options) {
@@ -221,16 +365,55 @@ Status representModule(ModuleOp module, const ImportOptions& options) {
     Status status = specializeModule(*trial, represented);
     if (status.ok()) {
       HPU_RETURN_IF_ERROR(specializeModule(module, represented));
-      Builder builder(module.getContext());
-      SmallVector<NamedAttribute> samples;
-      for (const auto& [name, sample] : represented.samples)
-        samples.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(sample)));
-      module->setAttr(ir::kSamplesAttr, builder.getDictionaryAttr(samples));
+      module->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), represented.samples));
       return nameSizes(module);
     }
     if (first.ok()) first = status;
   }
   return first;
+}
+
+StatusOr<std::vector<SizeGuard>> sizeGuards(ModuleOp module) {
+  GuardFinder finder;
+  if (auto main = module.lookupSymbol<func::FuncOp>("main")) HPU_RETURN_IF_ERROR(finder.block(main.getBody().front()));
+  return std::move(finder.guards);
+}
+
+StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards,
+                                                     const std::map<std::string, DimBounds>& bounds) {
+  constexpr int64_t kLargest = 4096, kUnbounded = 1024;
+  auto symbols = module->getAttrOfType<DictionaryAttr>(ir::kSamplesAttr);
+  Status failed = okStatus();
+  for (int64_t unit = 1; unit <= kMostPower; unit *= 2) {
+    std::map<std::string, int64_t> samples;
+    for (NamedAttribute symbol : symbols ? symbols : DictionaryAttr::get(module.getContext())) {
+      const auto found = bounds.find(symbol.getName().str());
+      const DimBounds own = found == bounds.end() ? DimBounds() : found->second;
+      const int64_t wanted = own.max <= kLargest ? own.max : std::max(own.min, kUnbounded);
+      samples[symbol.getName().str()] = std::max(own.min, wanted / unit * unit);
+    }
+    auto holds = [&](const SizeGuard& guard) {
+      const std::optional<int64_t> left = guard.left.evaluate(samples), right = guard.right.evaluate(samples);
+      return left && right && (guard.isEqual ? *left == *right : *left <= *right);
+    };
+    const auto broken = llvm::find_if_not(guards, holds);
+    if (broken == guards.end()) return samples;
+    if (failed.ok()) {
+      std::vector<std::string> sizes;
+      for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
+      failed = invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
+                                      "; give other bounds of these dimensions"));
+    }
+  }
+  return failed;
+}
+
+Status rebindModule(ModuleOp module, const std::map<std::string, int64_t>& samples) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main) return invalidArgument("the module has no function @main");
+  HPU_RETURN_IF_ERROR(Rebinder(samples).run(main));
+  module->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), samples));
+  return okStatus();
 }
 
 Status nameSizes(ModuleOp module) {

@@ -12,6 +12,7 @@
 #include "compiler/import/Importer.h"
 #include "hpu/status.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "shape/DimExpr.h"
 
 namespace hpu::importer {
 
@@ -23,5 +24,24 @@ Status representModule(mlir::ModuleOp module, const ImportOptions& options);
 /// arguments: phases make ops and types without. A module without representatives is left as it is. Errors: kInternal
 /// for a size that depends on a representative and has no name.
 Status nameSizes(mlir::ModuleOp module);
+
+/// What must hold between sizes of a launch so that the model's operands fit together, as far as names do not say it.
+struct SizeGuard {
+  bool isEqual = true;  ///< left == right; else left <= right.
+  shape::DimExpr left, right;
+  std::string text;  ///< Who asks for it.
+};
+/// Of a module that representModule has made, before other phases change it. Errors: kInternal for a relation without
+/// an expression.
+StatusOr<std::vector<SizeGuard>> sizeGuards(mlir::ModuleOp module);
+
+/// Sizes within the bounds (of all symbols of the module) at which all guards hold, large ones: the largest, or near
+/// 1024 where nothing bounds them. Errors: kInvalidArgument naming the first guard that fails.
+StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
+                                                     const std::map<std::string, DimBounds>& bounds);
+
+/// Gives other sizes to the dimensions that are given late: what is chosen from now on is for these. Guards must hold.
+/// Names cannot be found by number any more. Errors: kInvalidArgument when a size would be negative.
+Status rebindModule(mlir::ModuleOp module, const std::map<std::string, int64_t>& samples);
 
 }  // namespace hpu::importer

@@ -6,6 +6,7 @@
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorBytes.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/memory/Rings.h"
 #include "compiler/memory/Storage.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -79,6 +80,7 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
       unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), attribute));
     }
     Builder builder(&getContext());
+    if (function->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr)) recordStorages(function, storages);
     function->setAttr(kWorkspaceAttr, builder.getI64IntegerAttr(placement.bytes));
     function->setAttr(kSramAttr, builder.getI64IntegerAttr(rings.bytes));
     HbmNeeds needs = needsOf(function, placement.bytes);
@@ -88,6 +90,37 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
   }
 
  private:
+  /// Only storages that something lies in are numbered.
+  void recordStorages(func::FuncOp function, StoragePlan& storages) {
+    Builder builder(&getContext());
+    auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+    SmallVector<int64_t> numbers(storages.storages.size(), -1);
+    SmallVector<Attribute> all;
+    for (auto [index, storage] : llvm::enumerate(storages.storages)) {
+      if (storage.members.empty()) continue;
+      numbers[index] = static_cast<int64_t>(all.size());
+      all.push_back(
+          builder.getDictionaryAttr({builder.getNamedAttr("bytes", builder.getStringAttr(storage.bytes.text())),
+                                     builder.getNamedAttr("begin", number(storage.live.begin)),
+                                     builder.getNamedAttr("end", number(storage.live.end)),
+                                     builder.getNamedAttr("output", number(storage.output))}));
+    }
+    function->setAttr(kStoragesAttr, builder.getArrayAttr(all));
+    for (Operation* unit : storages.units) {
+      if (chainOf(unit)) continue;
+      SmallVector<Attribute> places;
+      for (Value value : unit->getResults()) {
+        const Window& window = storages.windows[value];
+        SmallVector<NamedAttribute> place = {builder.getNamedAttr("storage", number(numbers[window.storage])),
+                                             builder.getNamedAttr("start", number(window.offset.value()))};
+        if (!window.offset.isConstant())
+          place.push_back(builder.getNamedAttr("name", builder.getStringAttr(window.offset.text())));
+        places.push_back(builder.getDictionaryAttr(place));
+      }
+      unit->setAttr(kStoragesAttr, builder.getArrayAttr(places));
+    }
+  }
+
   std::string summary(const StoragePlan& storages, const plan::Placement& placement, const RingPlan& rings) const {
     using base::formatBytes;
     return base::strCat("workspace ", formatBytes(placement.bytes), ", ", storages.resultsInPlace,

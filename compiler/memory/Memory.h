@@ -59,6 +59,15 @@ struct Location {
 };
 std::optional<Location> locate(mlir::Value value);
 
+/// The same with expressions, where sizes are given late: `offset` in bytes from the start of the storage or, without
+/// one (-1), of the section.
+struct SymLocation {
+  int64_t storage = -1;
+  shape::SymInt offset = 0;
+  ir::SymView view;
+};
+std::optional<SymLocation> locateSymbolic(mlir::Value value);
+
 /// The SRAM tiles of a bundle's MME result: [offset, slots, dim, slotBytes].
 struct RingInfo {
   int64_t offset = 0, slots = 0, dim = 0, slotBytes = 0;
@@ -69,6 +78,9 @@ std::optional<RingInfo> chainRingOf(mlir::Operation* unit);
 
 /// Attribute names.
 inline constexpr const char* kBuffersAttr = "hpu.buffers";
+/// Where sizes are given late: on units, pairs of a storage and the text of the offset in it (elements) for each
+/// result; on the function, {bytes, begin, end, output} of each storage.
+inline constexpr const char* kStoragesAttr = "hpu.storages";
 inline constexpr const char* kRingAttr = "hpu.ring";
 inline constexpr const char* kChainRingAttr = "hpu.chain_ring";
 inline constexpr const char* kWorkspaceAttr = "hpu.workspace";

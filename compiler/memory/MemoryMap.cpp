@@ -31,6 +31,24 @@ std::optional<Location> locate(Value value) {
   return location;
 }
 
+std::optional<SymLocation> locateSymbolic(Value value) {
+  std::optional<SymView> view = resolveSymView(value);
+  if (!view) return std::nullopt;
+  const int64_t elementBytes = elementSize(elementType(cast<RankedTensorType>(value.getType()).getElementType()));
+  SymLocation location{-1, view->offset * elementBytes, *view};
+  auto result = dyn_cast<OpResult>(view->base);
+  auto storages = result ? result.getOwner()->getAttrOfType<ArrayAttr>(kStoragesAttr) : ArrayAttr();
+  if (!storages || result.getResultNumber() >= storages.size()) return location;
+  auto own = cast<DictionaryAttr>(storages[result.getResultNumber()]);
+  location.storage = own.getAs<IntegerAttr>("storage").getInt();
+  const int64_t start = own.getAs<IntegerAttr>("start").getInt();
+  auto name = own.getAs<StringAttr>("name");
+  const shape::SymInt offset =
+      name ? shape::SymInt(shape::DimExpr::parse(name.getValue()), start) : shape::SymInt(start);
+  location.offset += offset * elementBytes;
+  return location;
+}
+
 namespace {
 
 std::optional<RingInfo> readRing(Operation* unit, const char* name) {

@@ -120,6 +120,9 @@ class PhaseRunner {
       HPU_RETURN_IF_ERROR(trail_.begin(module_));
       trail_.record(Phase::k_import, module_, "");
     }
+    if (module_->hasAttr(ir::kSamplesAttr)) {
+      HPU_ASSIGN(guards_, importer::sizeGuards(module_));
+    }
     for (const PhaseEntry& entry : phases()) {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
       auto start = Clock::now();
@@ -170,20 +173,24 @@ class PhaseRunner {
 
   Status runPhase(const PhaseEntry& entry) {
     if (support::isCancelled()) return support::cancelledStatus();
-    if (entry.phase > Phase::k_layout && module_->hasAttr(ir::kSamplesAttr))
-      return unimplemented("dimensions that are given late are compiled up to phase layout (" +
-                           base::optionValue("stopAfter", "layout") +
+    if (entry.phase > Phase::k_schedule && module_->hasAttr(ir::kSamplesAttr))
+      return unimplemented("dimensions that are given late are compiled up to phase schedule (" +
+                           base::optionValue("stopAfter", "schedule") +
                            "); give their sizes: " + base::optionName("dims"));
+    if (entry.phase == Phase::k_tile && module_->hasAttr(ir::kSamplesAttr)) {
+      HPU_ASSIGN(const auto samples, importer::sampleSizes(module_, guards_, options_.dimBounds));
+      HPU_RETURN_IF_ERROR(importer::rebindModule(module_, samples));
+    }
     if (entry.phase == Phase::k_emit) return emitRecipe();
     PassManager manager(module_.getContext());
     // Passes may lose names of sizes, and with these the types of returned values, until the phase is over.
     const bool isNamed = module_->hasAttr(ir::kSamplesAttr);
-    manager.enableVerifier(!isNamed);
+    manager.enableVerifier(!isNamed || entry.phase > Phase::k_layout);
     addPasses(entry.phase, manager);
     ir::DiagnosticCapture diagnostics(module_.getContext());
     if (failed(manager.run(module_)))
       return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
-    if (isNamed) {
+    if (isNamed && entry.phase <= Phase::k_layout) {
       HPU_RETURN_IF_ERROR(importer::nameSizes(module_).withContext(std::string("phase ") + entry.name));
       if (failed(mlir::verify(module_)))
         return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
@@ -426,6 +433,7 @@ class PhaseRunner {
   const arch::TargetDesc& target_;
   Drafting drafting_;
   memory::MemoryStats memory_;
+  std::vector<importer::SizeGuard> guards_;  ///< Where sizes are given late.
   NodeTrail trail_;
   std::map<std::string, std::string> unasked_;  ///< Reports that only the trail reads.
   CompileResult result_;

@@ -12,9 +12,16 @@
 using namespace mlir;
 using namespace hpu::ir;
 using hpu::sched::OperandAttr;
+using hpu::shape::SymInt;
 
 namespace hpu::schedule {
 namespace {
+
+SmallVector<int64_t> valuesOf(ArrayRef<SymInt> numbers) {
+  SmallVector<int64_t> values;
+  for (const SymInt& number : numbers) values.push_back(number.value());
+  return values;
+}
 
 int64_t alignUp(int64_t bytes) {
   return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
@@ -23,22 +30,38 @@ int64_t alignUp(int64_t bytes) {
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(func::FuncOp function, OpBuilder& builder)
-    : function_(function), builder_(builder), sections_(memory::sectionsOf(function)) {
+    : function_(function),
+      builder_(builder),
+      sections_(memory::sectionsOf(function)),
+      isLate_(function->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr)) {
   program_ = sched::ProgramOp::create(builder, function.getLoc(), "main", 0);
   program_.getBody().emplaceBlock();
   builder_.setInsertionPointToEnd(&program_.getBody().front());
 }
 
 OperandAttr ProgramBuilder::make(unsigned section, int64_t offset, Type element, ArrayRef<int64_t> sizes,
-                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> ring) {
-  return OperandAttr::get(builder_.getContext(), section, offset, element, sizes, strides, ring);
+                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> ring, DictionaryAttr late) {
+  return OperandAttr::get(builder_.getContext(), section, offset, element, sizes, strides, ring, late);
+}
+
+DictionaryAttr ProgramBuilder::late(int64_t storage, const SymInt& offset, ArrayRef<SymInt> sizes,
+                                    ArrayRef<SymInt> strides) {
+  auto name = [&](const SymInt& number) -> Attribute {
+    return builder_.getStringAttr(number.isConstant() ? "" : number.text());
+  };
+  auto names = [&](ArrayRef<SymInt> numbers) { return builder_.getArrayAttr(llvm::map_to_vector(numbers, name)); };
+  SmallVector<NamedAttribute> fields = {builder_.getNamedAttr("offset", builder_.getStringAttr(offset.text())),
+                                        builder_.getNamedAttr("sizes", names(sizes)),
+                                        builder_.getNamedAttr("strides", names(strides))};
+  if (storage >= 0) fields.push_back(builder_.getNamedAttr("storage", builder_.getI64IntegerAttr(storage)));
+  return builder_.getDictionaryAttr(fields);
 }
 
 OperandAttr ProgramBuilder::operand(Value value) {
   return broadcastOperand(value, {});
 }
 
-OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batch) {
+OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch) {
   Type element = tensorOf(value).getElementType();
   StridedView view = *resolveView(value);
   unsigned section;
@@ -66,17 +89,39 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batc
         tiles && tiles->slots > 1)
       ring = {tiles->slots, *slowestDim(view), tiles->slotBytes};
   }
-  if (batch.empty()) return make(section, offset, element, view.sizes, view.strides, ring);
-  SmallVector<int64_t> sizes(batch), strides(batch.size(), 0);
-  int64_t own = static_cast<int64_t>(view.sizes.size()) - 2;
-  for (int64_t d = 0; d < own; ++d) {
-    size_t at = batch.size() - own + d;
-    if (view.sizes[d] != 1) strides[at] = view.strides[d];
+  std::optional<memory::SymLocation> symbolic;
+  if (isLate_) symbolic = memory::locateSymbolic(value);
+  auto lateOf = [&](ArrayRef<SymInt> sizes, ArrayRef<SymInt> strides) {
+    if (!symbolic || view.base.getDefiningOp<ConstantOp>()) return DictionaryAttr();
+    return late(symbolic->storage, symbolic->offset, sizes, strides);
+  };
+  if (batch.empty()) {
+    DictionaryAttr own = symbolic ? lateOf(symbolic->view.sizes, symbolic->view.strides) : DictionaryAttr();
+    return make(section, offset, element, view.sizes, view.strides, ring, own);
   }
-  sizes.append(view.sizes.end() - 2, view.sizes.end());
-  strides.append(view.strides.end() - 2, view.strides.end());
+  auto broadcast = [&](auto sizes, auto strides, const auto& viewSizes, const auto& viewStrides) {
+    const int64_t rank = static_cast<int64_t>(sizes.size()), own = static_cast<int64_t>(viewSizes.size()) - 2;
+    for (int64_t d = 0; d < own; ++d)
+      if (!(viewSizes[d] == 1)) strides[rank - own + d] = viewStrides[d];
+    sizes.append(viewSizes.end() - 2, viewSizes.end());
+    strides.append(viewStrides.end() - 2, viewStrides.end());
+    return std::pair(sizes, strides);
+  };
+  auto [sizes, strides] = broadcast(valuesOf(batch), SmallVector<int64_t>(batch.size(), 0), view.sizes, view.strides);
+  DictionaryAttr own;
+  if (symbolic) {
+    auto [symSizes, symStrides] =
+        broadcast(SymInts(batch), SymInts(batch.size(), 0), symbolic->view.sizes, symbolic->view.strides);
+    own = lateOf(symSizes, symStrides);
+  }
   if (!ring.empty()) ring[1] += static_cast<int64_t>(sizes.size() - view.sizes.size());
-  return make(section, offset, element, sizes, strides, ring);
+  return make(section, offset, element, sizes, strides, ring, own);
+}
+
+DictionaryAttr ProgramBuilder::partOf(Value whole, Value part, const SymInt& offset) {
+  if (!isLate_) return {};
+  const memory::SymLocation location = *memory::locateSymbolic(whole);
+  return late(location.storage, location.offset + offset, symSizes(tensorOf(part)), location.view.strides);
 }
 
 OperandAttr ProgramBuilder::packedOperand(const StridedView& weights, ArrayRef<int64_t> viewSizes,
@@ -93,8 +138,11 @@ OperandAttr ProgramBuilder::ringOperand(const memory::RingInfo& ring, RankedTens
   SmallVector<int64_t> tileShape(type.getShape());
   tileShape[ring.dim] = tileSize;
   RankedTensorType tile = withOrder(RankedTensorType::get(tileShape, type.getElementType()), physicalOrder(type));
+  // Of what depends on the tile the strides are found at launch.
+  DictionaryAttr own;
+  if (isLate_) own = late(-1, 0, symSizes(type), SymInts(type.getRank(), 0));
   return make(sections_.sram(), ring.offset, type.getElementType(), type.getShape(), denseStrides(tile),
-              {ring.slots, ring.dim, ring.slotBytes});
+              {ring.slots, ring.dim, ring.slotBytes}, own);
 }
 
 int64_t ProgramBuilder::placeConstant(ElementsAttr value, int64_t start, ArrayRef<int64_t> sizes,

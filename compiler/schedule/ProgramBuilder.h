@@ -26,7 +26,7 @@ class ProgramBuilder {
   /// written densely.
   sched::OperandAttr operand(mlir::Value value);
   /// The same seen with the batch dims broadcast to `batch` (for MME operands).
-  sched::OperandAttr broadcastOperand(mlir::Value value, llvm::ArrayRef<int64_t> batch);
+  sched::OperandAttr broadcastOperand(mlir::Value value, llvm::ArrayRef<shape::SymInt> batch);
   /// A constant weight packed as [taps..., k, n]; `sizes` are the logical ones of the MME operand.
   sched::OperandAttr packedOperand(const ir::StridedView& weights, llvm::ArrayRef<int64_t> viewSizes,
                                    llvm::ArrayRef<int64_t> viewStrides, llvm::ArrayRef<int64_t> sizes);
@@ -43,6 +43,10 @@ class ProgramBuilder {
   std::string symbol(llvm::StringRef stem) { return stem.str() + std::to_string(counter_++); }
   mlir::OpBuilder& builder() { return builder_; }
   memory::Sections sections() const { return sections_; }
+  bool isLate() const { return isLate_; }
+  /// OperandAttr's `late` of the part of `whole` that `part` is copied to, `offset` bytes from its start; null where
+  /// sizes are known.
+  mlir::DictionaryAttr partOf(mlir::Value whole, mlir::Value part, const shape::SymInt& offset);
   /// Emits the section ops ahead of everything; call at the end.
   void finish(int64_t workspaceBytes, int64_t sramBytes);
 
@@ -50,12 +54,17 @@ class ProgramBuilder {
   int64_t placeConstant(mlir::ElementsAttr value, int64_t start, llvm::ArrayRef<int64_t> sizes,
                         llvm::ArrayRef<int64_t> strides, bool packed);
   sched::OperandAttr make(unsigned section, int64_t offset, mlir::Type element, llvm::ArrayRef<int64_t> sizes,
-                          llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> ring = {});
+                          llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> ring = {},
+                          mlir::DictionaryAttr late = {});
+  /// OperandAttr's `late`.
+  mlir::DictionaryAttr late(int64_t storage, const shape::SymInt& offset, llvm::ArrayRef<shape::SymInt> sizes,
+                            llvm::ArrayRef<shape::SymInt> strides);
 
   mlir::func::FuncOp function_;
   mlir::OpBuilder& builder_;
   sched::ProgramOp program_;
   memory::Sections sections_;
+  bool isLate_;  ///< Sizes are given late: operands say how they follow from them.
   int64_t constantBytes_ = 0;
   int counter_ = 0;
   llvm::DenseMap<mlir::Attribute, int64_t> placed_;

@@ -126,6 +126,7 @@ class Scheduler {
     OperandAttr whole = program_.operand(copy->getResult(0));
     auto concat = dyn_cast<ConcatOp>(copy);
     int64_t elementBytes = elementSize(elementType(whole.getElement())), offset = 0;
+    shape::SymInt symOffset = 0;
     struct Part {
       Value input;
       OperandAttr src, dst;
@@ -134,7 +135,11 @@ class Scheduler {
     for (Value input : copy->getOperands()) {
       OperandAttr src = program_.operand(input);
       OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(), whole.getOffset() + offset,
-                                         whole.getElement(), src.getSizes(), whole.getStrides(), {});
+                                         whole.getElement(), src.getSizes(), whole.getStrides(), {},
+                                         program_.partOf(copy->getResult(0), input, symOffset));
+      if (concat && program_.isLate())
+        symOffset += symSizes(tensorOf(input))[concat.getAxis()] *
+                     resolveSymView(copy->getResult(0))->strides[concat.getAxis()] * elementBytes;
       if (concat) offset += src.getSizes()[concat.getAxis()] * whole.getStrides()[concat.getAxis()] * elementBytes;
       // Nothing, or written in place by its producer.
       if (!llvm::is_contained(src.getSizes(), 0) && !samePlace(src, dst)) parts.push_back({input, src, dst});
@@ -205,7 +210,8 @@ class Scheduler {
     sched::MmeKind kind = sched::MmeKind::gemm;
     OperandAttr left, right;
     if (auto matmul = dyn_cast<MatMulOp>(mme)) {
-      ArrayRef<int64_t> batch = tensorOf(matmul.getResult()).getShape().drop_back(2);
+      const SymInts shape = symSizes(tensorOf(matmul.getResult()));
+      const ArrayRef<shape::SymInt> batch = ArrayRef(shape).drop_back(2);
       left = program_.broadcastOperand(a, batch);
       if (batch.empty()) left = program_.operand(a);
       right = packed          ? packedGemm(weights, batch.size())

@@ -42,12 +42,17 @@ def Sched_OperandAttr : AttrDef<Sched_Dialect, "Operand"> {
   let description = [{
     `offset` is in bytes, `strides` in elements. A non-empty `ring` is [slots, dim, slot bytes]: an SRAM
     intermediate of which only some tiles exist at a time.
+
+    `late` is there where sizes are given late, and numbers are those of representatives: texts of the expressions of
+    `offset` (from the start of its storage), `sizes` and `strides` ("" for numbers that are the same for all sizes),
+    and the `storage` of the program that it lies in, if any.
   }];
   let parameters = (ins "unsigned":$section, "int64_t":$offset, "::mlir::Type":$element,
                         OptionalArrayRefParameter<"int64_t">:$sizes,
                         OptionalArrayRefParameter<"int64_t">:$strides,
-                        OptionalArrayRefParameter<"int64_t">:$ring);
-  let assemblyFormat = "`<` $section `+` $offset `:` $element (`,` `sizes` `=` `[` $sizes^ `]`)? (`,` `strides` `=` `[` $strides^ `]`)? (`,` `ring` `=` `[` $ring^ `]`)? `>`";
+                        OptionalArrayRefParameter<"int64_t">:$ring,
+                        OptionalParameter<"::mlir::DictionaryAttr">:$late);
+  let assemblyFormat = "`<` $section `+` $offset `:` $element (`,` `sizes` `=` `[` $sizes^ `]`)? (`,` `strides` `=` `[` $strides^ `]`)? (`,` `ring` `=` `[` $ring^ `]`)? (`,` `late` `=` $late^)? `>`";
 }
 
 #endif
