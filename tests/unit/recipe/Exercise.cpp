@@ -25,6 +25,7 @@ struct Exercise {
   /// Least and greatest byte of an operand with the indices of one box, as an executor computes
   /// them.
   void operand(const Operand& o, bool write) {
+    if (!write && isEmpty(o)) return;
     require(o.section < p.sections.size(), "operand section");
     if (!error.empty()) return;
     const Section& section = p.sections[o.section];
