@@ -16,6 +16,8 @@ using perfmodel::Picoseconds;
 constexpr unsigned kQueues = 3;
 /// So many of the commands that could run are looked at.
 constexpr size_t kLookAhead = 64;
+/// Pairs of commands of which one has to follow the other; each takes some bytes. Programs have a few for each command.
+constexpr size_t kMostConflicts = size_t{1} << 24;
 
 /// The order of all commands in which they can be issued one after another, by number.
 using Order = std::vector<uint32_t>;
@@ -31,9 +33,17 @@ class Issuer {
         commands_.push_back(&command);
         before_.push_back(conflicts.add(index, command.accesses));
         for (uint32_t other : command.before) before_.back().push_back(first + other);
+        conflicts_ += before_.back().size();
+        if (conflicts_ > kMostConflicts) return;
       }
     }
   }
+
+  Status status() const {
+    if (conflicts_ <= kMostConflicts) return okStatus();
+    return resourceExhausted("the commands of the program touch the same bytes in more than 2^24 pairs");
+  }
+  size_t count() const { return commands_.size(); }
 
   Order programOrder() const {
     Order order(commands_.size());
@@ -82,19 +92,17 @@ class Issuer {
     return order;
   }
 
-  StatusOr<Issued> issue(const IssueContext& context, const Order& order) const {
-    Issued issued;
-    std::vector<perfmodel::TimedQueue> timed(kQueues);
-    for (unsigned queue = 0; queue < kQueues; ++queue) {
-      issued.queues.push_back({static_cast<Engine>(queue), {}});
-      timed[queue].engine = static_cast<Engine>(queue);
-    }
+  /// The queues, one an engine; nullopt when a command would be ahead of one that it has to follow.
+  std::optional<std::vector<recipe::Queue>> fill(const Order& order) const {
+    std::vector<recipe::Queue> queues;
+    for (unsigned queue = 0; queue < kQueues; ++queue) queues.push_back({static_cast<Engine>(queue), {}});
     WaitPlacer waits(kQueues);
-    std::vector<uint32_t> position(commands_.size());
+    std::vector<uint32_t> position(commands_.size(), recipe::kNone);
     for (uint32_t index : order) {
       const SlicedCommand& source = *commands_[index];
       Clock needed(kQueues, 0);
       for (uint32_t other : before_[index]) {
+        if (position[other] == recipe::kNone) return std::nullopt;
         uint32_t& count = needed[commands_[other]->queue];
         count = std::max(count, position[other] + 1);
       }
@@ -102,9 +110,27 @@ class Issuer {
       recipe::Command command = source.command;
       command.waits = waits.issue(source.queue, needed);
       command.signal = source.queue;
-      timed[source.queue].commands.push_back({source.cost, command.waits, command.signal});
-      issued.queues[source.queue].commands.push_back(std::move(command));
+      queues[source.queue].commands.push_back(std::move(command));
     }
+    return queues;
+  }
+
+  StatusOr<Issued> issue(const IssueContext& context, Order order) const {
+    Issued issued;
+    issued.queues = *fill(order);
+    std::vector<perfmodel::TimedQueue> timed(kQueues);
+    for (unsigned queue = 0; queue < kQueues; ++queue) {
+      timed[queue].engine = static_cast<Engine>(queue);
+      timed[queue].commands.reserve(issued.queues[queue].commands.size());
+    }
+    for (uint32_t index : order) {
+      const SlicedCommand& source = *commands_[index];
+      perfmodel::TimedQueue& queue = timed[source.queue];
+      const recipe::Command& command = issued.queues[source.queue].commands[queue.commands.size()];
+      queue.commands.push_back({source.cost, command.waits, command.signal});
+    }
+    issued.lowerBound = perfmodel::lowerBound(context.target, timed);
+    issued.order = std::move(order);
     perfmodel::TimedLaunch launch;
     launch.queues = &timed;
     launch.numSignals = kQueues;
@@ -116,6 +142,7 @@ class Issuer {
  private:
   std::vector<const SlicedCommand*> commands_;  ///< In program order.
   std::vector<std::vector<uint32_t>> before_;   ///< By command: what it has to follow.
+  size_t conflicts_ = 0;                        ///< How many pairs those are.
 };
 
 }  // namespace
@@ -145,7 +172,7 @@ recipe::Command sliceBox(const std::vector<int64_t>& space, const std::vector<in
 
 }  // namespace
 
-std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit) {
+std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit, bool priced) {
   std::vector<const IssueUnit*> parts = {&unit};
   for (const IssueUnit& behind : unit.chained) parts.push_back(&behind);
   int64_t perSlice = 0;
@@ -174,7 +201,7 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
         sliced.command = box;
         sliced.command.op = part->ops[i];
         sliced.queue = static_cast<unsigned>(op.engine);
-        sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
+        if (priced) sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
         recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
         if (i == 0 && part->slots > 0 && slice >= part->slots) sliced.before.push_back(ago(part->slots, size - 1));
         if (i == size - 1 && part->kept > 0 && slice >= part->kept)
@@ -189,10 +216,19 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder) {
   Issuer issuer(units);
+  HPU_RETURN_IF_ERROR(issuer.status());
   HPU_ASSIGN(Issued best, issuer.issue(context, issuer.programOrder()));
   if (!reorder) return best;
   HPU_ASSIGN(Issued other, issuer.issue(context, issuer.earliestFirst()));
   return other.time < best.time ? std::move(other) : std::move(best);
+}
+
+StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(
+    const std::vector<const std::vector<SlicedCommand>*>& units, const std::vector<uint32_t>& order) {
+  Issuer issuer(units);
+  HPU_RETURN_IF_ERROR(issuer.status());
+  if (order.size() != issuer.count()) return std::optional<std::vector<recipe::Queue>>();
+  return issuer.fill(order);
 }
 
 }  // namespace hpu::plan

@@ -5,6 +5,10 @@
 // prices is what is scheduled.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "arch/TargetDesc.h"
 #include "perfmodel/Timeline.h"
 #include "recipe/CommandAccess.h"
@@ -44,17 +48,26 @@ struct SlicedCommand {
 /// Number of slices that `tile` cuts `space` into.
 int64_t sliceCount(const std::vector<int64_t>& space, const std::vector<int64_t>& tile);
 
-/// The unit's commands in program order, without waits.
-std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit);
+/// The unit's commands in program order, without waits. `priced` false: without costs, for who knows the order already.
+std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit, bool priced = true);
 
 struct Issued {
   std::vector<recipe::Queue> queues;  ///< One an engine: MME, TPC, DMA. Queue q raises signal q.
   perfmodel::Picoseconds time = 0;    ///< On the modelled device.
+  perfmodel::Picoseconds lowerBound = 0;
+  /// In which commands can be issued one after another, by number in program order.
+  std::vector<uint32_t> order;
 };
 
 /// `units` in program order. `reorder`: an engine takes the earliest command in program order among those that can
-/// start first, otherwise all keep program order; whichever is faster.
+/// start first, otherwise all keep program order; whichever is faster. kResourceExhausted when more pairs of commands
+/// touch the same bytes than any program's do.
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder);
+
+/// The same commands in a known order, with the waits that their accesses need; nullopt when they cannot run in that
+/// order. Nothing is priced.
+StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(
+    const std::vector<const std::vector<SlicedCommand>*>& units, const std::vector<uint32_t>& order);
 
 }  // namespace hpu::plan

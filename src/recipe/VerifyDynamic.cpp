@@ -213,6 +213,10 @@ class DynamicVerifier {
         case Field::kOperandStride: {
           HPU_ASSIGN(const Operand* operand, findOperand(patch.index, patch.operand, where));
           rank = patch.field == Field::kOperandSize ? operand->sizes.size() : operand->strides.size();
+          const Op& op = program_.ops[patch.index];
+          if (op.engine == Engine::kMme && op.mme.packing == BPacking::kBlocked && operand == &op.mme.b)
+            return dataLoss(strCat(where, " is of operand b of ", opText(program_, patch.index),
+                                   ", a packed constant, which has one size"));
           break;
         }
         case Field::kOperandOffset: {
