@@ -130,8 +130,8 @@ Status InstanceMemory::shapeTile(uint32_t t) {
   if (shape.ring && cut) {
     const int64_t size = extents[tile.dim], box = boxes_[tile.unit][tile.part][tile.dim];
     if (size != spaceOf(tile.unit, tile.part)[tile.dim])
-      return dataLoss(strCat("tile storage ", t, " has size ", size, " where its unit ", tile.unit, " is cut, which has ",
-                             spaceOf(tile.unit, tile.part)[tile.dim]));
+      return dataLoss(strCat("tile storage ", t, " has size ", size, " where its unit ", tile.unit,
+                             " is cut, which has ", spaceOf(tile.unit, tile.part)[tile.dim]));
     elements = elements / size * box;
     extents[tile.dim] = box;
     shape.slots = static_cast<uint32_t>(std::min<int64_t>(tile.slots, slices_[tile.unit]));

@@ -40,8 +40,8 @@ class InstanceMemory {
   InstanceMemory(const recipe::Program& program, const recipe::Dynamic& dynamic, const recipe::SizeValues& values,
                  const arch::TargetDesc& target);
 
-  /// Cuts units as the choice says, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies in
-  /// the workspace. Errors: kOutOfRange when a size has no value.
+  /// Cuts units as the choice says, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies
+  /// in the workspace. Errors: kOutOfRange when a size has no value.
   Status plan(const recipe::TileChoice& choice);
   /// Takes over a plan of other sizes. False when it does not serve these: something is larger, or there would be
   /// another number of slices.

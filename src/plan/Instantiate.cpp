@@ -313,8 +313,8 @@ class Maker {
       commands += memory.slices(u) * ops;
     }
     if (commands > recipe::kMaxInstanceCommands)
-      return resourceExhausted(strCat("the program would have ", commands, " commands, more than ",
-                                      recipe::kMaxInstanceCommands));
+      return resourceExhausted(
+          strCat("the program would have ", commands, " commands, more than ", recipe::kMaxInstanceCommands));
     for (const IssueUnit& unit : units_) HPU_RETURN_IF_ERROR(checkParts(unit));
     reads_ = kernelReads(source_, sizes_, *program_);
     sliced_.reserve(units_.size());
@@ -452,8 +452,8 @@ StatusOr<std::shared_ptr<Program>> Instances::get(const Sizes& sizes) {
   const Dynamic& dynamic = *program_->dynamic;
   Sizes end;
   for (size_t s = 0; s < sizes.size(); ++s) end.push_back(std::min(bucketEnd(sizes[s]), dynamic.symbols[s].max));
-  // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several choices
-  // of tiles, of other numbers of slices, and its end is no sizes where guards do not hold.
+  // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several
+  // choices of tiles, of other numbers of slices, and its end is no sizes where guards do not hold.
   for (const Sizes* key : {&sizes, static_cast<const Sizes*>(&end)}) {
     std::shared_ptr<const InstancePlan> plan = find(*key);
     if (!plan && key == &end && end != sizes) {

@@ -75,7 +75,7 @@ class Instances {
 
   const std::shared_ptr<const recipe::Program> program_;
   const arch::TargetDesc& target_;
-  mutable std::mutex mutex_;  ///< Guards everything below.
+  mutable std::mutex mutex_;                                                ///< Guards everything below.
   std::list<std::pair<Sizes, std::shared_ptr<const InstancePlan>>> plans_;  ///< That used last first.
   Stats stats_;
 };

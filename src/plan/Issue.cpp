@@ -201,7 +201,8 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
         sliced.command = box;
         sliced.command.op = part->ops[i];
         sliced.queue = static_cast<unsigned>(op.engine);
-        if (priced) sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
+        if (priced)
+          sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
         recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
         if (i == 0 && part->slots > 0 && slice >= part->slots) sliced.before.push_back(ago(part->slots, size - 1));
         if (i == size - 1 && part->kept > 0 && slice >= part->kept)

@@ -150,8 +150,7 @@ int64_t largestLiveSet(const std::vector<Buffer>& buffers, int64_t alignment) {
   return most;
 }
 
-Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse, int64_t enough,
-                       bool search) {
+Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse, int64_t enough, bool search) {
   if (reuse && !buffers.empty()) return Search(buffers, alignment, enough).run(search);
   Placement plan;
   plan.largestLiveSet = largestLiveSet(buffers, alignment);

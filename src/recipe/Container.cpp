@@ -56,7 +56,8 @@ struct DataSection {
   }
 };
 
-void writeHeader(uint8_t* header, const Program& program, uint32_t numSections, uint64_t fileBytes, uint64_t tableHash) {
+void writeHeader(uint8_t* header, const Program& program, uint32_t numSections, uint64_t fileBytes,
+                 uint64_t tableHash) {
   for (uint64_t i = 0; i < sizeof(kMagic); ++i) header[kAtMagic + i] = kMagic[i];
   storeLe(header + kAtMajor, kFormatMajor);
   storeLe(header + kAtMinor, kFormatMinor);

@@ -53,7 +53,7 @@ enum class SectionId : uint32_t {
   kIr = 11,
   kPackings = 12,   ///< Since 1.1.
   kSignature = 13,  ///< Since 1.1; src/recipe/Signature.h.
-  kSizes = 14,       ///< Since 1.2, this and the following: Program::dynamic.
+  kSizes = 14,      ///< Since 1.2, this and the following: Program::dynamic.
   kPatches = 15,
   kPlacements = 16,
   kUnits = 17,

@@ -114,8 +114,8 @@ struct TileStorage {
   std::vector<User> users;
 };
 
-/// Ops that run slice by slice (plan::IssueUnit); several parts follow one another in each slice. Ops of a part have one
-/// index space; a bundle's ops are those of its unit, in this order.
+/// Ops that run slice by slice (plan::IssueUnit); several parts follow one another in each slice. Ops of a part have
+/// one index space; a bundle's ops are those of its unit, in this order.
 struct DynamicUnit {
   struct Part {
     std::vector<uint32_t> ops;

@@ -67,9 +67,9 @@ struct Ring {
 };
 
 /// A strided view of memory in the logical dims of the op that uses it. Sizes are >= 1 (an op without points
-/// is not emitted; only I/O tensors may be empty, and what an op with points reads: an input of a kernel, and a and b of
-/// a gemm with K = 0, which gives zeros). The offset is a multiple of the element size, and no two points of an output
-/// are one element.
+/// is not emitted; only I/O tensors may be empty, and what an op with points reads: an input of a kernel, and a and b
+/// of a gemm with K = 0, which gives zeros). The offset is a multiple of the element size, and no two points of an
+/// output are one element.
 struct Operand {
   uint32_t section = kNone;
   uint64_t offset = 0;  ///< Bytes from the section's start to logical element (0, ..., 0).
@@ -230,8 +230,8 @@ struct Program {
   std::string ir;  ///< Optional MLIR text, for debugging.
   /// As the file has it (src/recipe/Signature.h); empty: not signed. It is of the program as it was read or signed.
   std::vector<uint8_t> signature;
-  /// How everything above follows from the sizes of a launch (Dynamic.h); all of it is then that of the representatives.
-  /// Null: the program is for these sizes alone.
+  /// How everything above follows from the sizes of a launch (Dynamic.h); all of it is then that of the
+  /// representatives. Null: the program is for these sizes alone.
   std::shared_ptr<const Dynamic> dynamic;
 };
 

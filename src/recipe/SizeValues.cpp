@@ -85,8 +85,8 @@ std::vector<Linear> linearForms(const Dynamic& dynamic, const Sizes& known) {
         for (size_t a = 1; a < expr.args.size(); ++a) {
           if (!arg(a).isNumber()) form = {};
           if (!form.valid) break;
-          form.offset = expr.kind == Kind::kMin ? std::min(form.offset, arg(a).offset)
-                                                : std::max(form.offset, arg(a).offset);
+          form.offset =
+              expr.kind == Kind::kMin ? std::min(form.offset, arg(a).offset) : std::max(form.offset, arg(a).offset);
         }
         break;
       case Kind::kSelectEqual:
@@ -150,7 +150,8 @@ class SizeSolver {
       if (patch.field != Patch::Field::kInputSize) continue;
       free_.push_back(&patch);
       const SizeExpr& expr = dynamic.exprs[patch.expr];
-      if (expr.kind == Kind::kSymbol) HPU_RETURN_IF_ERROR(set(static_cast<uint32_t>(expr.number), sizeAt(patch), patch));
+      if (expr.kind == Kind::kSymbol)
+        HPU_RETURN_IF_ERROR(set(static_cast<uint32_t>(expr.number), sizeAt(patch), patch));
     }
     HPU_RETURN_IF_ERROR(solveRest());
     SizeValues values(dynamic, sizes_);
@@ -162,9 +163,7 @@ class SizeSolver {
  private:
   int64_t sizeAt(const Patch& patch) const { return inputs_[patch.index][patch.dim]; }
   std::string inputText(uint32_t input) const { return strCat("input '", program_.inputs[input].name, "'"); }
-  std::string by(const Patch& patch) const {
-    return strCat(inputText(patch.index), " (dimension ", patch.dim, ")");
-  }
+  std::string by(const Patch& patch) const { return strCat(inputText(patch.index), " (dimension ", patch.dim, ")"); }
 
   Status checkRanks() const {
     if (inputs_.size() != program_.inputs.size())

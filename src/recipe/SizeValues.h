@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of a program of free dimensions (Dynamic.h) for given sizes: the values of its expressions, and the sizes
-// that the shapes of a launch's inputs say. The one thing to know: all arithmetic is checked; a value that there is none
-// of is an error only where it is asked for.
+// that the shapes of a launch's inputs say. The one thing to know: all arithmetic is checked; a value that there is
+// none of is an error only where it is asked for.
 #pragma once
 
 #include <cstdint>

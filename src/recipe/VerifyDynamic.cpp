@@ -121,8 +121,8 @@ class DynamicVerifier {
             return dataLoss(strCat(where, " runs op ", op, ", which is in two units or not one of the program's ",
                                    program_.ops.size()));
           if (program_.ops[op].space != program_.ops[part.ops[0]].space)
-            return dataLoss(strCat(opText(program_, op), " and ", opText(program_, part.ops[0]),
-                                   " are in one part of ", where, ", but have different index spaces"));
+            return dataLoss(strCat(opText(program_, op), " and ", opText(program_, part.ops[0]), " are in one part of ",
+                                   where, ", but have different index spaces"));
           unitOf_[op] = {u, p};
           ops.push_back(op);
         }
@@ -137,8 +137,8 @@ class DynamicVerifier {
         continue;
       }
       if (unit.bundle >= program_.bundles.size() || seen[unit.bundle] || program_.bundles[unit.bundle].ops != ops)
-        return dataLoss(strCat(where, " is bundle ", unit.bundle,
-                               ", which there is not, is another unit's too, or has other ops"));
+        return dataLoss(
+            strCat(where, " is bundle ", unit.bundle, ", which there is not, is another unit's too, or has other ops"));
       seen[unit.bundle] = true;
     }
     for (uint32_t op = 0; op < unitOf_.size(); ++op)
@@ -175,7 +175,8 @@ class DynamicVerifier {
     if (op >= program_.ops.size())
       return dataLoss(strCat(where, " is of op ", op, ", but the program has ", program_.ops.size()));
     const Operand* found = operandAt(program_.ops[op], operand);
-    if (!found) return dataLoss(strCat(where, " is of operand ", operand, " of ", opText(program_, op), ", which has fewer"));
+    if (!found)
+      return dataLoss(strCat(where, " is of operand ", operand, " of ", opText(program_, op), ", which has fewer"));
     return found;
   }
 
@@ -243,8 +244,8 @@ class DynamicVerifier {
       const std::string where = strCat("storage ", i);
       HPU_RETURN_IF_ERROR(checkExpr(storage.bytes, where));
       if (storage.begin > storage.end || storage.end >= dynamic_.units.size())
-        return dataLoss(strCat(where, " lives from unit ", storage.begin, " to ", storage.end, " of ",
-                               dynamic_.units.size()));
+        return dataLoss(
+            strCat(where, " lives from unit ", storage.begin, " to ", storage.end, " of ", dynamic_.units.size()));
       if (storage.section == kNone) {
         if (workspace_ == kNone) return dataLoss(where + " is in the workspace, which the program has not");
         continue;
@@ -285,7 +286,8 @@ class DynamicVerifier {
     for (size_t d = 0; permutation && d < rank; ++d) permutation = order[d] == d;
     if (!permutation)
       return dataLoss(strCat(where, " has ", tile.sizes.size(), " sizes, an order of ", tile.order.size(),
-                             " dimensions and is cut along ", tile.dim, ", but its part's index space has rank ", rank));
+                             " dimensions and is cut along ", tile.dim, ", but its part's index space has rank ",
+                             rank));
     for (uint32_t size : tile.sizes) HPU_RETURN_IF_ERROR(checkExpr(size, where));
     if (tile.slots < 1 || tile.slots > kMaxTileSlots || tile.begin > tile.end || tile.end > dynamic_.units.size())
       return dataLoss(strCat(where, " has ", tile.slots, " slots, from place ", tile.begin, " to ", tile.end,
@@ -344,14 +346,16 @@ class DynamicVerifier {
       const TileChoice& choice = choices[c];
       const std::string where = strCat("choice of tiles ", c);
       if (choice.min.size() != symbols || choice.max.size() != symbols || choice.slices.size() != dynamic_.units.size())
-        return dataLoss(strCat(where, " is not of ", symbols, " free dimensions and ", dynamic_.units.size(), " units"));
+        return dataLoss(
+            strCat(where, " is not of ", symbols, " free dimensions and ", dynamic_.units.size(), " units"));
       for (size_t s = 0; s < symbols; ++s) {
         const Symbol& symbol = dynamic_.symbols[s];
         if (c + 1 == choices.size() && (choice.min[s] > symbol.min || choice.max[s] < symbol.max))
           return dataLoss(strCat(where, ", the last one, does not hold all sizes of dimension '", symbol.name, "'"));
       }
       uint64_t commands = 0;
-      for (uint32_t u = 0; u < dynamic_.units.size(); ++u) HPU_RETURN_IF_ERROR(verifySlices(choice, u, where, commands));
+      for (uint32_t u = 0; u < dynamic_.units.size(); ++u)
+        HPU_RETURN_IF_ERROR(verifySlices(choice, u, where, commands));
       if (commands > kMaxInstanceCommands)
         return dataLoss(strCat(where, " makes ", commands, " commands, more than ", kMaxInstanceCommands));
       for (const TileStorage& tile : dynamic_.tiles) {
@@ -375,8 +379,8 @@ class DynamicVerifier {
     const DynamicUnit& unit = dynamic_.units[u];
     const auto& parts = choice.slices[u];
     if (parts.size() != unit.parts.size())
-      return dataLoss(strCat(where, " has slices of ", parts.size(), " parts of unit ", u, ", which has ",
-                             unit.parts.size()));
+      return dataLoss(
+          strCat(where, " has slices of ", parts.size(), " parts of unit ", u, ", which has ", unit.parts.size()));
     uint64_t first = 0;
     for (size_t p = 0; p < parts.size(); ++p) {
       const std::vector<uint32_t>& slices = parts[p];
@@ -415,7 +419,8 @@ class DynamicVerifier {
         for (uint32_t trips : term.trips) HPU_RETURN_IF_ERROR(checkExpr(trips, where));
       }
       if (sizes.reads.size() != kernel.numInputs)
-        return dataLoss(strCat(where, " says what is read of ", sizes.reads.size(), " of ", kernel.numInputs, " inputs"));
+        return dataLoss(
+            strCat(where, " says what is read of ", sizes.reads.size(), " of ", kernel.numInputs, " inputs"));
       for (const auto& input : sizes.reads)
         for (const DynamicKernel::Read& read : input) {
           if (read.dim >= static_cast<int32_t>(kernel.rank))
@@ -432,8 +437,8 @@ class DynamicVerifier {
   Status differs(const std::string& what, int64_t has, const SizeValues& values, uint32_t expr) {
     std::optional<int64_t> value = values.find(expr);
     return dataLoss(strCat(what, " is ", has, ", but ", exprText(dynamic_, expr), " is ",
-                           value ? std::to_string(*value) : std::string("without a value"),
-                           " at the representatives ", sizesText(dynamic_, sampleSizes(dynamic_))));
+                           value ? std::to_string(*value) : std::string("without a value"), " at the representatives ",
+                           sizesText(dynamic_, sampleSizes(dynamic_))));
   }
 
   Status verifySamples() {
@@ -514,10 +519,10 @@ class DynamicVerifier {
 
   const Program& program_;
   const Dynamic& dynamic_;
-  uint32_t workspace_ = kNone, sram_ = kNone;           ///< Sections.
-  std::vector<std::pair<uint32_t, uint32_t>> unitOf_;   ///< By op: unit and part.
-  std::vector<uint32_t> firstOperand_;                  ///< By op, in places_.
-  std::vector<Place> places_;                           ///< By operand of the program.
+  uint32_t workspace_ = kNone, sram_ = kNone;          ///< Sections.
+  std::vector<std::pair<uint32_t, uint32_t>> unitOf_;  ///< By op: unit and part.
+  std::vector<uint32_t> firstOperand_;                 ///< By op, in places_.
+  std::vector<Place> places_;                          ///< By operand of the program.
 };
 
 }  // namespace

@@ -270,6 +270,7 @@ class OpVerifier {
     if (program_.sections[operand.section].kind != SectionKind::kSram) {
       return dataLoss(strCat(where_, " operand ", name, " is a ring, but section ", operand.section, " is not SRAM"));
     }
+    if (isEmpty(operand)) return dataLoss(strCat(where_, " operand ", name, " is a ring, but has no elements"));
     if (ring.dim >= operand.sizes.size() || ring.slotBytes == 0 ||
         ring.slotBytes % static_cast<uint64_t>(elementSize(operand.type))) {
       return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim, " of ",

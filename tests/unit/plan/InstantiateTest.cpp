@@ -18,13 +18,13 @@
 namespace hpu::plan {
 namespace {
 
-using ::testing::HasSubstr;
 using recipe::Dynamic;
 using recipe::kNone;
 using recipe::Op;
 using recipe::Operand;
 using recipe::Program;
 using recipe::SectionKind;
+using ::testing::HasSubstr;
 using namespace recipe::testing;
 
 const arch::TargetDesc& gaudi2() {
@@ -103,7 +103,9 @@ TEST(Instantiate, EverySizeGivesTheProgramWrittenForIt) {
       auto bytes = workspaceBytes(program, {past, seq}, gaudi2());
       ASSERT_TRUE(bytes.ok());
       for (const recipe::Section& section : (*instance)->sections)
-        if (section.kind == SectionKind::kWorkspace) EXPECT_EQ(section.bytes, *bytes);
+        if (section.kind == SectionKind::kWorkspace) {
+          EXPECT_EQ(section.bytes, *bytes);
+        }
     }
 }
 
@@ -182,7 +184,9 @@ TEST(Instantiate, CutsFinerWhatWouldNotFitIntoSram) {
   EXPECT_EQ(findOp(**instance, "project")->mme.c.ring, (recipe::Ring{2, 0, 2048}));
   EXPECT_EQ(commandsOf(**instance, "up"), 16);
   for (const recipe::Section& section : (*instance)->sections)
-    if (section.kind == SectionKind::kSram) EXPECT_LE(section.bytes, 4096u);
+    if (section.kind == SectionKind::kSram) {
+      EXPECT_LE(section.bytes, 4096u);
+    }
 }
 
 TEST(Instantiate, WhatCannotBeCutFinerLiesInTheWorkspace) {

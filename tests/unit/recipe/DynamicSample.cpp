@@ -200,7 +200,8 @@ Operand DynamicBuilder::operand(uint32_t op, uint32_t number, const View& view) 
     dynamic.tiles[view.tile].users.push_back({op, number, view.tileDims});
   else
     patch(Patch::Field::kOperandOffset, op, number, 0, view.offset);
-  return {view.section, static_cast<uint64_t>(view.offset.value), view.type, values(view.sizes), values(view.strides), {}};
+  return {
+      view.section, static_cast<uint64_t>(view.offset.value), view.type, values(view.sizes), values(view.strides), {}};
 }
 
 void DynamicBuilder::setSpace(uint32_t op, const Nums& sizes) {

@@ -84,10 +84,10 @@ class DynamicBuilder {
   std::vector<std::vector<std::vector<std::vector<uint32_t>>>> slices_;  ///< By unit, choice, part, dim.
 };
 
-/// An attention head that keeps what it has seen: inputs x [seq, 64] and cache [past, 64]. Free dimensions past (0 to 96)
-/// and seq (1 to 128) with these representatives, two choices of tiles. It has a copy that is empty when past is, a bundle with tiles in
-/// SRAM, a softmax over past + seq, a gemm over K = past, a chain of two gemms through a ring, and a kernel that joins
-/// inputs of which one may be empty.
+/// An attention head that keeps what it has seen: inputs x [seq, 64] and cache [past, 64]. Free dimensions past (0 to
+/// 96) and seq (1 to 128) with these representatives, two choices of tiles. It has a copy that is empty when past is, a
+/// bundle with tiles in SRAM, a softmax over past + seq, a gemm over K = past, a chain of two gemms through a ring, and
+/// a kernel that joins inputs of which one may be empty.
 Program dynamicSample(int64_t past = 5, int64_t seq = 6);
 
 /// Ops of dynamicSample().

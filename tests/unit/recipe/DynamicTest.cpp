@@ -38,12 +38,13 @@ StatusOr<std::shared_ptr<const Program>> read(const std::vector<uint8_t>& bytes)
 
 TEST(DynamicRecipe, IsTheSameAfterWritingAndReading) {
   const Program sample = dynamicSample();
-  auto program = read(sampleBytes());
+  const std::vector<uint8_t> bytes = sampleBytes();
+  auto program = read(bytes);
   ASSERT_TRUE(program.ok()) << program.status().message();
   EXPECT_TRUE(samePrograms(sample, **program));
   ASSERT_TRUE((*program)->dynamic);
   EXPECT_TRUE(sameDynamics(*sample.dynamic, *(*program)->dynamic));
-  EXPECT_EQ(writeRecipe(**program).value(), sampleBytes());
+  EXPECT_TRUE(writeRecipe(**program).value() == bytes);
 }
 
 TEST(DynamicRecipe, NeedsAReaderThatKnowsItsSections) {
@@ -111,10 +112,10 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
            if (expr.kind == SizeExpr::Kind::kSum) expr.args.pop_back();
        }},
       {"65537 expressions of sizes, more than 65536", [](Dynamic& d) { d.exprs.resize(65537, d.exprs[0]); }},
-      {"guard 0 has the unknown relation 2", [](Dynamic& d) { d.guards[0].relation = static_cast<Guard::Relation>(2); }},
+      {"guard 0 has the unknown relation 2",
+       [](Dynamic& d) { d.guards[0].relation = static_cast<Guard::Relation>(2); }},
       {"guard 0 is size expression 999", [](Dynamic& d) { d.guards[0].right = 999; }},
-      {"is 11, which is not at most",
-       [](Dynamic& d) { d.guards[0].right = d.kernels[0].scratchBytes; }},
+      {"is 11, which is not at most", [](Dynamic& d) { d.guards[0].right = d.kernels[0].scratchBytes; }},
       {"has a part 0 without ops", [](Dynamic& d) { d.units[0].parts[0].ops.clear(); }},
       {"unit 0 has no ops", [](Dynamic& d) { d.units[0].parts.clear(); }},
       {"unit 0 runs op 77", [](Dynamic& d) { d.units[0].parts[0].ops[0] = 77; }},
@@ -125,7 +126,8 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
       {"has 2 ops, but is no bundle", [](Dynamic& d) { d.units[1].bundle = kNone; }},
       {"is no unit", [](Dynamic& d) { d.units[2].bundle = kNone; }},
       {"keeps results of its part 1 for op 0", [](Dynamic& d) { d.units[5].parts[1].kept = 1; }},
-      {"keeps results of its part 0 for op 1", [](Dynamic& d) {
+      {"keeps results of its part 0 for op 1",
+       [](Dynamic& d) {
          d.units[5].parts[0].kept = 1;
          d.units[5].parts[0].reader = 1;
        }},
@@ -170,7 +172,8 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
       {"has slices of 2 parts of unit 0", [](Dynamic& d) { d.choices[0].slices[0].resize(2); }},
       {"has slices along 3 dimensions", [](Dynamic& d) { d.choices[0].slices[2][0] = {1, 1, 1}; }},
       {"cuts unit 2 into no slices", [](Dynamic& d) { d.choices[0].slices[2][0] = {0, 1}; }},
-      {"cuts unit 2 into no slices, or more than 32768", [](Dynamic& d) { d.choices[0].slices[2][0] = {70000, 70000}; }},
+      {"cuts unit 2 into no slices, or more than 32768",
+       [](Dynamic& d) { d.choices[0].slices[2][0] = {70000, 70000}; }},
       {"commands, more than 32768", [](Dynamic& d) { d.choices[0].slices[2][0] = {32768, 1}; }},
       {"different numbers of slices", [](Dynamic& d) { d.choices[0].slices[5][1] = {3, 1}; }},
       {"but its tiles in SRAM are cut along 0", [](Dynamic& d) { d.choices[0].slices[1][0] = {1, 2}; }},
@@ -181,8 +184,7 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
       {"follows dimension 2 of an index space of rank 2", [](Dynamic& d) { d.kernels[0].reads[0][0].dim = 2; }},
       {"at the representatives past = 5, seq = 6",
        [&](Dynamic& d) { patchOf(d, Field::kSpace).expr = symbolExpr(d, 1); }},
-      {"the scratch of kernel 1 is 0, but seq is 6",
-       [&](Dynamic& d) { d.kernels[1].scratchBytes = symbolExpr(d, 1); }},
+      {"the scratch of kernel 1 is 0, but seq is 6", [&](Dynamic& d) { d.kernels[1].scratchBytes = symbolExpr(d, 1); }},
       {"in storage 4",
        [&](Dynamic& d) {
          for (StoragePlacement& placement : d.placements)
@@ -191,7 +193,8 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
       {"the representatives do not follow from the inputs' shapes",
        [](Dynamic& d) {
          for (size_t i = 0; i < d.patches.size(); ++i)
-           if (d.patches[i].field == Field::kInputSize && d.patches[i].index == 0) d.patches.erase(d.patches.begin() + i);
+           if (d.patches[i].field == Field::kInputSize && d.patches[i].index == 0)
+             d.patches.erase(d.patches.begin() + i);
          d.patches.erase(d.patches.begin());
        }},
   };
@@ -230,8 +233,8 @@ TEST(SizeValues, AreThoseOfTheExpressionsAndCheckedForOverflow) {
              {Kind::kMax, 0, {0, 1}},
              {Kind::kSelectEqual, 0, {0, 1, 1, 4}},
              {Kind::kSelectLess, 0, {0, 1, 2, 1}},
-             {Kind::kSum, 0, {2, 1}},              // Overflows.
-             {Kind::kFloorDiv, 0, {1, 0}},         // By n, which may be 0.
+             {Kind::kSum, 0, {2, 1}},               // Overflows.
+             {Kind::kFloorDiv, 0, {1, 0}},          // By n, which may be 0.
              {Kind::kSelectLess, 0, {1, 0, 1, 10}}  // Needs the overflow only for n <= 3.
              ,
              {Kind::kProduct, 0, {2, 1}},
@@ -295,7 +298,8 @@ TEST(SolveSizes, SaysWhichInputsAreWrong) {
       {{{0, 64}, {5, 64}, {5}}, "dimension 'seq' is 0 by input 'x' (dimension 0), outside of its bounds 1 to 128"},
       {{{129, 64}, {5, 64}, {5}}, "dimension 'seq' is 129 by input 'x' (dimension 0), outside of its bounds 1 to 128"},
       {{{6, 64}, {5, 64}, {12}},
-       "input 'mask' has size 12 in dimension 0, the recipe needs past + seq = 11 (past = 5 by input 'cache' (dimension "
+       "input 'mask' has size 12 in dimension 0, the recipe needs past + seq = 11 (past = 5 by input 'cache' "
+       "(dimension "
        "0), seq = 6 by input 'x' (dimension 0))"},
       {{{128, 64}, {96, 64}, {224}},
        "Attention 'a' has room for 200 keys: past + seq is 224, which is not at most 200 = 200 (past = 96 by input "

@@ -75,7 +75,9 @@ struct Exercise {
     switch (o.engine) {
       case Engine::kMme:
         require(o.mme.groups > 0, "groups");
-        require(packingObstacle(o.mme, o.mme.packingFactor).empty() && packedWeightBytes(o.mme) > 0, "packing");
+        require(
+            packingObstacle(o.mme, o.mme.packingFactor).empty() && (packedWeightBytes(o.mme) > 0 || isEmpty(o.mme.b)),
+            "packing");
         if (!error.empty()) return;
         operand(o.mme.a, false);
         operand(o.mme.c, true);

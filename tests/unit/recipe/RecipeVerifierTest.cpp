@@ -101,6 +101,7 @@ TEST(RecipeVerifier, RefusesWrongOperands) {
       {"negative stride -576", [&](Program& p) { gemm(p).a.strides[0] = -576; }},
       {"with a size < 1", [&](Program& p) { gemm(p).a.sizes[0] = -1; }},
       {"with a size < 1", [&](Program& p) { relu(p).outputs[0].sizes[0] = 0; }},
+      {"is a ring, but has no elements", [&](Program& p) { relu(p).inputs[0].sizes[0] = 0; }},
       {"M of a and c differ: 0 against 4", [&](Program& p) { gemm(p).a.sizes[0] = 0; }},
       {"K of a and b differ: 0 against 576", [&](Program& p) { gemm(p).a.sizes[1] = 0; }},
       {"2^64 or later", [&](Program& p) { gemm(p).a.strides[0] = INT64_MAX; }},
