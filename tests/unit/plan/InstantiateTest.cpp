@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <random>
 
 #include "DynamicSample.h"
@@ -368,6 +369,71 @@ TEST(Instances, PlanOncePerBucket) {
   }
   EXPECT_EQ(instances.stats().reused + instances.stats().planned, 4u);
   EXPECT_GE(instances.stats().reused, 3u);
+}
+
+/// `layers` of a product with a kernel behind it in two slices, a softmax and an addition.
+Program layersProgram(int64_t layers) {
+  DynamicBuilder b;
+  const Num batch = b.symbol("batch", 1, 64, 2), seq = b.symbol("seq", 1, 4096, 128);
+  const Num rows = b.times(batch, seq), width = b.number(256);
+  using View = DynamicBuilder::View;
+  const uint32_t relu = b.kernel("relu", 1, 2, 0, {rows}), softmax = b.kernel("softmax", 1, 2, 2, {rows});
+  const uint32_t add = b.kernel("add", 2, 2, 0, {rows});
+  b.readsPointwise(relu, 0, 2);
+  b.readsPointwise(softmax, 0, 1);
+  for (uint32_t input : {0u, 1u}) b.readsPointwise(add, input, 2);
+  View x = b.input("x", {rows, width});
+  b.input("batch", {batch});
+  b.input("seq", {seq});
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const View tile = b.tiles({rows, width}, 0, 2), hidden = b.workspace({rows, width});
+    const View weights = b.workspace({rows, width});
+    const View sum = layer + 1 == layers ? b.output("y", {rows, width}) : b.workspace({rows, width});
+    const uint32_t gemm = b.gemm("gemm", x, b.constant({256, 256}), tile), act = b.tpc("relu", relu, {tile}, hidden);
+    b.unit({{gemm, act}}, {{{2, 1}}});
+    b.unit({{b.tpc("softmax", softmax, {hidden}, weights)}});
+    b.unit({{b.tpc("add", add, {weights, x}, sum)}});
+    x = sum;
+  }
+  return b.finish();
+}
+
+TEST(Instances, AreMadeQuickly) {
+  using Clock = std::chrono::steady_clock;
+  auto microseconds = [](Clock::time_point from) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
+  };
+  for (int64_t layers : {17, 170}) {
+    const auto program = std::make_shared<const Program>(layersProgram(layers));
+    const int64_t commands = layers * 6;
+    std::vector<double> planned, again, direct;
+    Instances instances(program, gaudi2());
+    for (int64_t seq = 100; seq < 4000; seq += seq / 3) {
+      auto start = Clock::now();
+      ASSERT_TRUE(instances.get({2, seq}).ok());
+      planned.push_back(microseconds(start));
+      for (int64_t near : {seq, bucketEnd(seq)}) {
+        start = Clock::now();
+        ASSERT_TRUE(instances.get({2, near}).ok());
+        again.push_back(microseconds(start));
+      }
+      start = Clock::now();
+      ASSERT_TRUE(instantiate(*program, {2, seq}, gaudi2()).ok());
+      direct.push_back(microseconds(start));
+    }
+    auto median = [](std::vector<double>& times) {
+      std::sort(times.begin(), times.end());
+      return times[times.size() / 2];
+    };
+    std::printf("%lld commands: first sizes of a bucket %.0f us, others %.0f us, without buckets %.0f us\n",
+                static_cast<long long>(commands), median(planned), median(again), median(direct));
+    EXPECT_GT(instances.stats().reused, instances.stats().planned);
+#ifdef NDEBUG
+    // Ten times what it takes, so that a busy machine does not fail the test.
+    EXPECT_LT(median(planned), 10 * (1000 + 10 * static_cast<double>(commands)));
+    EXPECT_LT(median(again), 100 * 50 * static_cast<double>(commands) / 100);
+#endif
+  }
 }
 
 }  // namespace
