@@ -70,6 +70,30 @@ Status patchTensors(std::vector<TensorInfo>& tensors, Patch::Field field, const 
   return okStatus();
 }
 
+recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, const Program& instance) {
+  // What a kernel reads is computed for every point of its space, where it must not overflow.
+  constexpr int64_t kMost = int64_t{1} << 60;
+  std::vector<std::array<int64_t, recipe::kMaxRank>> spaces(dynamic.kernels.size());
+  for (const recipe::Op& op : instance.ops)
+    for (size_t d = 0; op.engine == Engine::kTpc && d < op.space.size(); ++d)
+      spaces[op.tpc.kernel][d] = std::max(spaces[op.tpc.kernel][d], op.space[d]);
+  auto inRange = [&](int64_t value) { return value >= -kMost && value <= kMost; };
+  recipe::KernelReads reads(dynamic.kernels.size());
+  for (size_t k = 0; k < reads.size(); ++k)
+    for (const auto& from : dynamic.kernels[k].reads) {
+      recipe::InputReads::value_type& input = reads[k].emplace_back();
+      for (const DynamicKernel::Read& read : from) {
+        recipe::DimRead& made = input.emplace_back();
+        if (read.dim < 0) continue;
+        const auto scale = values.find(read.scale), low = values.find(read.low), high = values.find(read.high);
+        if (!scale || !low || !high || *scale < 0 || !inRange(*low) || !inRange(*high)) continue;
+        const int64_t size = spaces[k][static_cast<size_t>(read.dim)];
+        if (size > 0 && *scale <= kMost / size) made = {read.dim, *scale, *low, *high};
+      }
+    }
+  return reads;
+}
+
 /// Makes one instance.
 class Maker {
  public:
@@ -88,8 +112,14 @@ class Maker {
     const size_t choice = choiceFor(dynamic_, sizes_);
     HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choice]));
     HPU_RETURN_IF_ERROR(lay(memory));
-    HPU_RETURN_IF_ERROR(slice(memory, /*priced=*/true));
-    HPU_ASSIGN(Issued issued, issueCommands(context(), pointers(), dynamic_.reorder));
+    HPU_RETURN_IF_ERROR(checkUnits(memory));
+    const IssueContext context{*program_, reads_, target_, target_.clock()};
+    std::vector<std::vector<SlicedCommand>> sliced;
+    sliced.reserve(units_.size());
+    for (const IssueUnit& unit : units_) sliced.push_back(sliceUnit(context, unit));
+    std::vector<const std::vector<SlicedCommand>*> pointers;
+    for (const auto& commands : sliced) pointers.push_back(&commands);
+    HPU_ASSIGN(Issued issued, issueCommands(context, pointers, dynamic_.reorder));
     program_->queues = std::move(issued.queues);
     program_->estimates.deviceTimeUs = static_cast<double>(issued.time) / kPicosecondsPerUs;
     program_->estimates.lowerBoundUs = static_cast<double>(issued.lowerBound) / kPicosecondsPerUs;
@@ -107,8 +137,8 @@ class Maker {
     HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
     if (!serves) return none;
     HPU_RETURN_IF_ERROR(lay(memory));
-    HPU_RETURN_IF_ERROR(slice(memory, /*priced=*/false));
-    HPU_ASSIGN(auto queues, issueInOrder(pointers(), plan.order));
+    HPU_RETURN_IF_ERROR(checkUnits(memory));
+    HPU_ASSIGN(auto queues, issueInOrder(*program_, reads_, units_, plan.order));
     if (!queues) return none;
     program_->queues = std::move(*queues);
     program_->estimates = plan.estimates;
@@ -303,9 +333,8 @@ class Maker {
 
   // ---- Commands --------------------------------------------------------------------------------------
 
-  IssueContext context() const { return {*program_, reads_, target_, target_.clock()}; }
-
-  Status slice(const InstanceMemory& memory, bool priced) {
+  /// What can be issued: not too many commands, parts of a unit in as many slices as one another.
+  Status checkUnits(const InstanceMemory& memory) {
     int64_t commands = 0;
     for (uint32_t u = 0; u < dynamic_.units.size(); ++u) {
       int64_t ops = 0;
@@ -316,13 +345,10 @@ class Maker {
       return resourceExhausted(
           strCat("the program would have ", commands, " commands, more than ", recipe::kMaxInstanceCommands));
     for (const IssueUnit& unit : units_) HPU_RETURN_IF_ERROR(checkParts(unit));
-    reads_ = kernelReads(source_, sizes_, *program_);
-    sliced_.reserve(units_.size());
-    for (const IssueUnit& unit : units_) sliced_.push_back(sliceUnit(context(), unit, priced));
+    reads_ = readsOf(dynamic_, values_, *program_);
     return okStatus();
   }
 
-  /// Parts of a unit have as many slices as one another.
   Status checkParts(const IssueUnit& unit) const {
     const int64_t slices = sliceCount(program_->ops[unit.ops[0]].space, unit.tile);
     for (const IssueUnit& part : unit.chained) {
@@ -333,12 +359,6 @@ class Maker {
     return okStatus();
   }
 
-  std::vector<const std::vector<SlicedCommand>*> pointers() const {
-    std::vector<const std::vector<SlicedCommand>*> all;
-    for (const auto& commands : sliced_) all.push_back(&commands);
-    return all;
-  }
-
   const Program& source_;
   const Dynamic& dynamic_;
   const Sizes& sizes_;
@@ -347,7 +367,6 @@ class Maker {
   std::shared_ptr<Program> program_;
   std::vector<IssueUnit> units_;
   recipe::KernelReads reads_;
-  std::vector<std::vector<SlicedCommand>> sliced_;  ///< By unit.
 };
 
 /// "making the program for seq = 5".
@@ -385,29 +404,7 @@ StatusOr<std::shared_ptr<Program>> instantiate(const Program& program, const Siz
 }
 
 recipe::KernelReads kernelReads(const Program& program, const Sizes& sizes, const Program& instance) {
-  const Dynamic& dynamic = *program.dynamic;
-  const SizeValues values(dynamic, sizes);
-  // What a kernel reads is computed for every point of its space, where it must not overflow.
-  constexpr int64_t kMost = int64_t{1} << 60;
-  std::vector<std::array<int64_t, recipe::kMaxRank>> spaces(dynamic.kernels.size());
-  for (const recipe::Op& op : instance.ops)
-    for (size_t d = 0; op.engine == Engine::kTpc && d < op.space.size(); ++d)
-      spaces[op.tpc.kernel][d] = std::max(spaces[op.tpc.kernel][d], op.space[d]);
-  auto inRange = [&](int64_t value) { return value >= -kMost && value <= kMost; };
-  recipe::KernelReads reads(dynamic.kernels.size());
-  for (size_t k = 0; k < reads.size(); ++k)
-    for (const auto& from : dynamic.kernels[k].reads) {
-      recipe::InputReads::value_type& input = reads[k].emplace_back();
-      for (const DynamicKernel::Read& read : from) {
-        recipe::DimRead& made = input.emplace_back();
-        if (read.dim < 0) continue;
-        const auto scale = values.find(read.scale), low = values.find(read.low), high = values.find(read.high);
-        if (!scale || !low || !high || *scale < 0 || !inRange(*low) || !inRange(*high)) continue;
-        const int64_t size = spaces[k][static_cast<size_t>(read.dim)];
-        if (size > 0 && *scale <= kMost / size) made = {read.dim, *scale, *low, *high};
-      }
-    }
-  return reads;
+  return readsOf(*program.dynamic, SizeValues(*program.dynamic, sizes), instance);
 }
 
 // ---- Instances of similar sizes -----------------------------------------------------------------------

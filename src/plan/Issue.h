@@ -48,8 +48,8 @@ struct SlicedCommand {
 /// Number of slices that `tile` cuts `space` into.
 int64_t sliceCount(const std::vector<int64_t>& space, const std::vector<int64_t>& tile);
 
-/// The unit's commands in program order, without waits. `priced` false: without costs, for who knows the order already.
-std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit, bool priced = true);
+/// The unit's commands in program order, without waits.
+std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit);
 
 struct Issued {
   std::vector<recipe::Queue> queues;  ///< One an engine: MME, TPC, DMA. Queue q raises signal q.
@@ -65,9 +65,12 @@ struct Issued {
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder);
 
-/// The same commands in a known order, with the waits that their accesses need; nullopt when they cannot run in that
-/// order. Nothing is priced.
-StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(
-    const std::vector<const std::vector<SlicedCommand>*>& units, const std::vector<uint32_t>& order);
+/// The commands of units in an order that is known (Issued::order, of the same units at other sizes), with the waits
+/// that their accesses need; nullopt when there is another number of them, or they cannot run in that order. Nothing is
+/// priced, so this takes a fraction of issueCommands.
+StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(const recipe::Program& program,
+                                                                 const recipe::KernelReads& reads,
+                                                                 const std::vector<IssueUnit>& units,
+                                                                 const std::vector<uint32_t>& order);
 
 }  // namespace hpu::plan
