@@ -23,7 +23,8 @@ struct ElementwiseContext {
 // Tags of ops that only kernels have.
 struct SubOfRounded {};  ///< x - y, with x rounded before: VectorMath::subOfRounded.
 struct ExpOrZero {};     ///< VectorMath::expOrZero.
-struct GatherIndex {};   ///< The position along an axis that a gather reads.
+struct GatherIndex {};   ///< The position along an axis that a gather reads; the axis's size is a parameter.
+struct GatherIndexOf {};  ///< The same; the size is an operand.
 
 struct ElementwiseOp {
   mlir::TypeID op;  ///< As kind() says it.
@@ -54,3 +55,4 @@ bool isKernelType(ElementType type);
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndexOf)
