@@ -144,7 +144,7 @@ Value gatherIndexOf(M& m, Args x, const Context&) {
   Value index = m.extend(x[0], m.i64(), true), size = x[1];
   Value wrapped = m.select(m.compare(Cmp::Lt, index, m.integer(index, 0)), m.add(index, size), index);
   Value low = m.max(wrapped, m.integer(wrapped, 0));
-  return m.min(low, m.sub(size, m.integer(size, 1)));
+  return m.min(low, x[2]);
 }
 
 constexpr Domain F = Domain::Float, N = Domain::Number, B = Domain::Bool, I = Domain::Integer;
@@ -235,7 +235,7 @@ llvm::ArrayRef<ElementwiseOp> rows() {
     {kind<SubOfRounded>(), 2, F, false, EMIT { return m.subOfRounded(x[0], x[1]); }},
     {kind<ExpOrZero>(), 1, F, true, EMIT { return m.expOrZero(x[0]); }},
     {kind<GatherIndex>(), 1, I, false, gatherIndex},
-    {kind<GatherIndexOf>(), 2, I, false, gatherIndexOf},
+    {kind<GatherIndexOf>(), 3, I, false, gatherIndexOf},
   };
   return kOps;
 }

@@ -24,7 +24,7 @@ struct ElementwiseContext {
 struct SubOfRounded {};  ///< x - y, with x rounded before: VectorMath::subOfRounded.
 struct ExpOrZero {};     ///< VectorMath::expOrZero.
 struct GatherIndex {};   ///< The position along an axis that a gather reads; the axis's size is a parameter.
-struct GatherIndexOf {};  ///< The same; the size is an operand.
+struct GatherIndexOf {};  ///< The same; the size, and that less 1, are operands.
 
 struct ElementwiseOp {
   mlir::TypeID op;  ///< As kind() says it.

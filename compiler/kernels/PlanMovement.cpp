@@ -148,7 +148,7 @@ int lowerPad(PlanBuilder& b, const Node& node, const IndexMap& map) {
 int gatherIndex(PlanBuilder& b, int index, const SymInt& size) {
   constexpr ElementType i64 = ElementType::kI64;
   if (size.isConstant()) return b.lane(kind<GatherIndex>(), {index}, i64, {static_cast<double>(size.value())});
-  return b.lane(kind<GatherIndexOf>(), {index, b.size(size, i64)}, i64);
+  return b.lane(kind<GatherIndexOf>(), {index, b.size(size, i64), b.size(size - 1, i64)}, i64);
 }
 
 int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
