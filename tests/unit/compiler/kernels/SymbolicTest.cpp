@@ -126,18 +126,17 @@ TEST(Symbolic, PositionsOfTheLargest) {
 }
 
 TEST(Symbolic, ReshapesOfComputedValues) {
+  auto checkSplit = [](const SymTensor& from, const SymTensor& to, const char* shape) {
+    SymCase test = oneSymbol(std::string("%a = hpu.neg %0 : ($0) -> $0\n%r = hpu.reshape %a {shape = array<i64: ") +
+                                 shape + ">} : ($0) -> $out0",
+                             {from}, {to});
+    test.sizes.erase(test.sizes.begin());  // Static kernels of no elements are refused.
+    checkSymbolic(test);
+  };
   // A split of a free dimension, and of the one beside it.
-  checkSymbolic(oneSymbol("%a = hpu.neg %0 : ($0) -> $0\n%r = hpu.reshape %a {shape = array<i64: `S`, 4, 5>} : "
-                          "($0) -> $out0",
-                          {{F32, {"S", "20"}}}, {{F32, {"S", "4", "5"}}}));
-  SymCase split = oneSymbol("%a = hpu.neg %0 : ($0) -> $0\n%r = hpu.reshape %a {shape = array<i64: 2, `S`, 3>} : "
-                            "($0) -> $out0",
-                            {{F32, {"6*S"}}}, {{F32, {"2", "S", "3"}}});
-  split.sizes.erase(split.sizes.begin());  // The static kernel of no elements is refused.
-  checkSymbolic(split);
-  checkSymbolic(oneSymbol("%a = hpu.neg %0 : ($0) -> $0\n%r = hpu.reshape %a {shape = array<i64: 1, `S`, 1, 8>} : "
-                          "($0) -> $out0",
-                          {{BF16, {"S", "8"}}}, {{BF16, {"1", "S", "1", "8"}}}));
+  checkSplit({F32, {"S", "20"}}, {F32, {"S", "4", "5"}}, "`S`, 4, 5");
+  checkSplit({F32, {"6*S"}}, {F32, {"2", "S", "3"}}, "2, `S`, 3");
+  checkSplit({BF16, {"S", "8"}}, {BF16, {"1", "S", "1", "8"}}, "1, `S`, 1, 8");
 }
 
 TEST(Symbolic, SlicesThatStartAnywhere) {
