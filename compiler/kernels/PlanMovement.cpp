@@ -190,6 +190,72 @@ int lowerRange(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return node.type == ElementType::kI64 ? index : b.lane(kind<CastOp>(), {index}, node.type);
 }
 
+/// How a resize reads along one of its dims: one tap, or two with weights (prims; -1: one tap).
+struct ResizedDim {
+  Affine first, second;
+  int weight = -1, rest = -1;
+};
+
+Affine lookedUp(int position) {
+  Affine looked;
+  looked.terms.push_back({position, 1});
+  return looked;
+}
+
+/// From tables, one entry for each position.
+ResizedDim resizedByTables(PlanBuilder& b, const Affine& position, const ir::ResizeDim& resized, bool linear,
+                           ir::NearestMode rounding) {
+  ResizedDim result{position, position};
+  Table low, high, fraction, remainder;
+  fraction.type = remainder.type = ElementType::kF32;
+  bool identity = resized.in == resized.out;
+  for (int64_t p = 0; p < resized.out; ++p) {
+    const float source = resized.coordinate(p);
+    if (linear) {
+      const ir::LinearTap tap = ir::linearTap(source, resized.in);
+      low.ints.push_back(tap.low);
+      high.ints.push_back(tap.high);
+      fraction.floats.push_back(static_cast<float>(tap.weight));
+      remainder.floats.push_back(static_cast<float>(1 - tap.weight));
+      identity &= tap.low == tap.high;
+    } else {
+      low.ints.push_back(ir::nearestElement(rounding, source, resized.in));
+    }
+    identity &= low.ints.back() == p;
+  }
+  if (identity) return result;
+  const int dim = resized.out == 1 ? -1 : b.pureDim(position);
+  auto load = [&](const Table& table) { return b.loadTable(b.table(table), dim); };
+  result.first = lookedUp(load(low));
+  if (!linear) return result;
+  result.second = lookedUp(load(high));
+  result.weight = load(fraction);
+  result.rest = load(remainder);
+  return result;
+}
+
+/// Computed for each position, where sizes are known at launch only.
+ResizedDim resizedByArithmetic(PlanBuilder& b, const Affine& position, const SymInt& in, const SymInt& out,
+                               ir::CoordMode mode, double scale, bool linear, ir::NearestMode rounding) {
+  constexpr ElementType f32 = ElementType::kF32, i64 = ElementType::kI64;
+  const int last = b.size(in - 1, i64);
+  const int coordinate = b.lane(kind<ResizeCoordinate>(), {b.index(position), b.size(in, i64), b.size(out, i64)}, f32,
+                                {static_cast<double>(mode), scale});
+  ResizedDim result;
+  if (!linear) {
+    result.first = lookedUp(
+        b.lane(kind<ResizeNearest>(), {coordinate, last}, i64, {static_cast<double>(static_cast<int64_t>(rounding))}));
+    return result;
+  }
+  const int low = b.lane(kind<ResizeLow>(), {coordinate, last}, i64);
+  const int fraction = b.lane(kind<ResizeFraction>(), {coordinate, last}, f32);
+  result.first = lookedUp(low);
+  result.second = lookedUp(b.lane(kind<ResizeHigh>(), {low, fraction}, i64));
+  result.weight = b.lane(kind<ResizeWeight>(), {fraction}, f32);
+  result.rest = b.lane(kind<SubOp>(), {b.constant(1, f32), result.weight}, f32);
+  return result;
+}
+
 int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   const Attr* scales = node.attr("scales");
@@ -198,53 +264,21 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   auto rounding = static_cast<ir::NearestMode>(node.intAttr("nearest"));
   if (linear && !isFloatType(node.type))
     return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
-  Affine first[2], second[2];
-  int weight[2] = {-1, -1}, rest[2] = {-1, -1};
+  ResizedDim dims[2];
   for (int i = 0; i < 2; ++i) {
-    if (!x.shape[2 + i].isConstant() || !node.shape[2 + i].isConstant()) {
-      if (x.shape[2 + i] == node.shape[2 + i] && scales->floats[i] == 1) {
-        first[i] = second[i] = map[2 + i];
-        continue;
-      }
-      return b.fail(node, "it resizes " + x.shape[2 + i].text() + " elements to " + node.shape[2 + i].text() +
-                              ", which are known at launch only");
+    const SymInt &in = x.shape[2 + i], &out = node.shape[2 + i];
+    const Affine& position = map[2 + i];
+    if (out != 1 && b.pureDim(position) < 0)
+      return b.fail(node, "its dims are not those of the kernel's index space");
+    if (!in.isConstant() || !out.isConstant()) {
+      dims[i] = resizedByArithmetic(b, position, in, out, coordinates, scales->floats[i], linear, rounding);
+      continue;
     }
-    const int64_t in = x.shape[2 + i].value(), out = node.shape[2 + i].value();
-    first[i] = second[i] = map[2 + i];
-    int dim = b.pureDim(map[2 + i]);
-    if (out != 1 && dim < 0) return b.fail(node, "its dims are not those of the kernel's index space");
-    if (out > kMostTableEntries)
-      return b.fail(node, "it resizes to " + std::to_string(out) + " elements along one dimension, at most " +
+    if (out.value() > kMostTableEntries)
+      return b.fail(node, "it resizes to " + out.text() + " elements along one dimension, at most " +
                               std::to_string(kMostTableEntries) + " are supported");
-    const ir::ResizeDim resized{coordinates, in, out, scales->floats[i]};
-    Table low, high, fraction, remainder;
-    fraction.type = remainder.type = ElementType::kF32;
-    bool identity = in == out;
-    for (int64_t p = 0; p < out; ++p) {
-      const float source = resized.coordinate(p);
-      if (linear) {
-        const ir::LinearTap tap = ir::linearTap(source, in);
-        low.ints.push_back(tap.low);
-        high.ints.push_back(tap.high);
-        fraction.floats.push_back(static_cast<float>(tap.weight));
-        remainder.floats.push_back(static_cast<float>(1 - tap.weight));
-        identity &= tap.low == tap.high;
-      } else {
-        low.ints.push_back(ir::nearestElement(rounding, source, in));
-      }
-      identity &= low.ints.back() == p;
-    }
-    if (identity) continue;
-    auto lookUp = [&](const Table& table) {
-      Affine looked;
-      looked.terms.push_back({b.loadTable(b.table(table), out == 1 ? -1 : dim), 1});
-      return looked;
-    };
-    first[i] = lookUp(low);
-    if (!linear) continue;
-    second[i] = lookUp(high);
-    weight[i] = b.loadTable(b.table(fraction), out == 1 ? -1 : dim);
-    rest[i] = b.loadTable(b.table(remainder), out == 1 ? -1 : dim);
+    const ir::ResizeDim resized{coordinates, in.value(), out.value(), scales->floats[i]};
+    dims[i] = resizedByTables(b, position, resized, linear, rounding);
   }
   auto at = [&](const Affine& h, const Affine& w) {
     IndexMap operandMap(map);
@@ -255,15 +289,15 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
   auto mix = [&](int a, int c, int i) {
-    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, rest[i]}, f32), b.lane(kind<MulOp>(), {c, weight[i]}, f32)},
+    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
                   f32);
   };
   auto alongWidth = [&](const Affine& h) {
-    int left = at(h, first[1]);
-    return weight[1] < 0 ? left : mix(left, at(h, second[1]), 1);
+    int left = at(h, dims[1].first);
+    return dims[1].weight < 0 ? left : mix(left, at(h, dims[1].second), 1);
   };
-  int top = alongWidth(first[0]);
-  return weight[0] < 0 ? top : mix(top, alongWidth(second[0]), 0);
+  int top = alongWidth(dims[0].first);
+  return dims[0].weight < 0 ? top : mix(top, alongWidth(dims[0].second), 0);
 }
 
 }  // namespace

@@ -256,6 +256,30 @@ TEST(Symbolic, DepthwiseConvolutions) {
     }
 }
 
+TEST(Symbolic, Resizes) {
+  struct Scaled {
+    const char *sizes, *height, *width, *scales;
+  };
+  const Scaled scaled[] = {{"`2*H`, `3*W`", "2*H", "3*W", "2.0, 3.0"},
+                           {"`floor(H / 2)`, `W`", "floor(H / 2)", "W", "0.5, 1.0"}};
+  for (const Scaled& to : scaled)
+    for (int coordinates = 0; coordinates < 5; ++coordinates)
+      for (int mode = 0; mode < 2; ++mode)
+        for (int nearest = 0; nearest < (mode == 0 ? 4 : 1); ++nearest) {
+          const Index order = (coordinates + nearest) % 2 ? Index{} : Index{0, 2, 3, 1};
+          SymCase test = images("%r = hpu.resize %0 {coordinates = " + std::to_string(coordinates) +
+                                    " : i32, mode = " + std::to_string(mode) +
+                                    " : i32, nearest = " + std::to_string(nearest) + " : i32, scales = array<f64: " +
+                                    to.scales + ">, sizes = array<i64: " + to.sizes + ">} : ($0) -> $out0",
+                                {{F32, {"1", "3", "H", "W"}, order}}, {F32, {"1", "3", to.height, to.width}, order});
+          test.sizes = {{{"H", 3}, {"W", 5}}, {{"H", 9}, {"W", 32}}, {{"H", 16}, {"W", 67}}};
+          test.tolerance = 0;
+          test.costTolerance = 1e9;  // Coordinates of fixed sizes lie in tables; these are computed.
+          checkSymbolic(test);
+          if (HasFailure()) return;
+        }
+}
+
 TEST(Symbolic, SizesThatAreNotKnownToAgreeAreRefused) {
   SymCase test = oneSymbol("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {{F32, {"3", "S"}}, {F32, {"3", "T"}}},
                            {{F32, {"3", "S"}}});
