@@ -122,13 +122,16 @@ struct Codegen::State {
 Codegen::Codegen() : state_(std::make_unique<State>()) {}
 Codegen::~Codegen() = default;
 
-recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points) {
+recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points, std::vector<CostTerm>* terms) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   VariantTraits traits = traitsOf(recipe::CpuVariant::kX86_64_v4);
   traits.forCost = true;
   traits.windowOutputs = kTpcWindowOutputs;
-  emitKernel(*module, kEntryName, kernel, traits);
-  recipe::TpcCost cost = kernelCost(*module, points), staging = stagingCost(kernel);
+  std::vector<SymInt> trips;
+  emitKernel(*module, kEntryName, kernel, traits, &trips);
+  const bool isSymbolic = terms && !kernel.dims.empty();
+  if (isSymbolic) *terms = kernelCostTerms(*module, trips);
+  recipe::TpcCost cost = kernelCost(*module, points), staging = stagingCost(kernel, isSymbolic ? terms : nullptr);
   double each = 1.0 / std::max(points, 1.0);
   cost.loads += staging.loads * each;
   cost.stores += staging.stores * each;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "compiler/kernels/KernelCost.h"
 #include "compiler/kernels/KernelPlan.h"
 #include "compiler/kernels/LoopEmitter.h"
 #include "hpu/status.h"
@@ -34,8 +35,8 @@ class Codegen {
   /// `optLevel` 0..3 is LLVM's. Errors: kInternal.
   StatusOr<KernelObject> compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel);
   /// The cost a point; `points`: number of index-space points. The same whatever variants are
-  /// compiled.
-  recipe::TpcCost cost(const PlannedKernel& kernel, double points);
+  /// compiled. `terms`: gets the cost of the whole index space for all sizes, if these are no constants.
+  recipe::TpcCost cost(const PlannedKernel& kernel, double points, std::vector<CostTerm>* terms = nullptr);
   /// The vector-level IR as text.
   std::string vectorIr(const PlannedKernel& kernel, const VariantTraits& traits);
 

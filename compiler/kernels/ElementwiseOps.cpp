@@ -13,6 +13,13 @@ using namespace mlir;
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndexOf)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeCoordinate)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeNearest)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeLow)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeFraction)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeHigh)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeWeight)
 
 namespace hpu::kernels {
 using namespace ir;
@@ -139,6 +146,89 @@ Value gatherIndex(M& m, Args x, const Context& c) {
   return m.min(low, m.integer(low, size - 1));
 }
 
+Value gatherIndexOf(M& m, Args x, const Context&) {
+  Value index = m.extend(x[0], m.i64(), true), size = x[1];
+  Value wrapped = m.select(m.compare(Cmp::Lt, index, m.integer(index, 0)), m.add(index, size), index);
+  Value low = m.max(wrapped, m.integer(wrapped, 0));
+  return m.min(low, x[2]);
+}
+
+Value resizeCoordinate(M& m, Args x, const Context& c) {
+  Value position = m.toFloat(x[0], m.f32(), true), in = m.toFloat(x[1], m.f32(), true),
+        out = m.toFloat(x[2], m.f32(), true);
+  auto num = [&](double value) { return m.num(position, value); };
+  Value factor = num(c.params[1]);
+  auto halfPixel = [&] { return m.sub(m.divF(m.add(position, num(0.5)), factor), num(0.5)); };
+  auto ofSeveral = [&](Value value) {
+    return m.select(m.compare(Cmp::Gt, x[2], m.integer(x[2], 1)), value, num(0));
+  };
+  switch (static_cast<CoordMode>(static_cast<int64_t>(c.params[0]))) {
+    case CoordMode::half_pixel:
+      return halfPixel();
+    case CoordMode::pytorch_half_pixel:
+      return ofSeveral(halfPixel());
+    case CoordMode::align_corners: {
+      auto before = [&](Value size) { return m.toFloat(m.sub(size, m.integer(size, 1)), m.f32(), true); };
+      return ofSeveral(m.divF(m.mul(position, before(x[1])), before(x[2])));
+    }
+    case CoordMode::asymmetric:
+      return m.divF(position, factor);
+    case CoordMode::half_pixel_symmetric: {
+      Value ratio = m.divF(out, m.mul(factor, in));
+      Value offset = m.mul(m.mul(in, num(0.5)), m.sub(num(1), ratio));
+      mlir::Type f64 = m.builder().getF64Type();
+      auto wide = [&](Value value) { return m.extendF(value, f64); };
+      Value half = m.num(wide(position), 0.5);
+      Value scaled = m.divF(m.add(wide(position), half), wide(factor));
+      return m.truncateF(m.sub(m.add(wide(offset), scaled), half), m.f32());
+    }
+  }
+  return position;
+}
+
+/// A whole number that is an f32, within [0, last].
+Value elementWithin(M& m, Value element, Value last) {
+  Value index = m.toInt(element, m.i64());
+  return m.max(m.min(index, last), m.integer(index, 0));
+}
+
+Value resizeNearest(M& m, Args x, const Context& c) {
+  Value element = x[0], half = m.num(element, 0.5);
+  switch (static_cast<NearestMode>(static_cast<int64_t>(c.params[0]))) {
+    case NearestMode::round_prefer_floor:
+      element = m.ceil(m.sub(element, half));
+      break;
+    case NearestMode::round_prefer_ceil:
+      element = m.floor(m.add(element, half));
+      break;
+    case NearestMode::floor:
+      element = m.floor(element);
+      break;
+    case NearestMode::ceil:
+      element = m.ceil(element);
+      break;
+  }
+  return elementWithin(m, element, x[1]);
+}
+
+/// A coordinate within [0, last]. Fractions of f32 numbers are f32 numbers.
+Value resizeClamped(M& m, Args x) {
+  return m.max(m.min(x[0], m.toFloat(x[1], m.f32(), true)), m.num(x[0], 0));
+}
+Value resizeLow(M& m, Args x, const Context&) {
+  return elementWithin(m, m.floor(resizeClamped(m, x)), x[1]);
+}
+Value resizeFraction(M& m, Args x, const Context&) {
+  Value at = resizeClamped(m, x);
+  return m.sub(at, m.floor(at));
+}
+Value resizeHigh(M& m, Args x, const Context&) {
+  return m.select(m.compare(Cmp::Eq, x[1], m.num(x[1], 0)), x[0], m.add(x[0], m.integer(x[0], 1)));
+}
+Value resizeWeight(M& m, Args x, const Context&) {
+  return m.select(m.compare(Cmp::Eq, x[0], m.num(x[0], 0)), m.num(x[0], 0.5), x[0]);
+}
+
 constexpr Domain F = Domain::Float, N = Domain::Number, B = Domain::Bool, I = Domain::Integer;
 
 // clang-format off
@@ -227,6 +317,13 @@ llvm::ArrayRef<ElementwiseOp> rows() {
     {kind<SubOfRounded>(), 2, F, false, EMIT { return m.subOfRounded(x[0], x[1]); }},
     {kind<ExpOrZero>(), 1, F, true, EMIT { return m.expOrZero(x[0]); }},
     {kind<GatherIndex>(), 1, I, false, gatherIndex},
+    {kind<GatherIndexOf>(), 3, I, false, gatherIndexOf},
+    {kind<ResizeCoordinate>(), 3, I, false, resizeCoordinate},
+    {kind<ResizeNearest>(), 2, F, false, resizeNearest},
+    {kind<ResizeLow>(), 2, F, false, resizeLow},
+    {kind<ResizeFraction>(), 2, F, false, resizeFraction},
+    {kind<ResizeHigh>(), 2, I, false, resizeHigh},
+    {kind<ResizeWeight>(), 1, F, false, resizeWeight},
   };
   return kOps;
 }

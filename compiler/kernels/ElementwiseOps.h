@@ -23,7 +23,15 @@ struct ElementwiseContext {
 // Tags of ops that only kernels have.
 struct SubOfRounded {};  ///< x - y, with x rounded before: VectorMath::subOfRounded.
 struct ExpOrZero {};     ///< VectorMath::expOrZero.
-struct GatherIndex {};   ///< The position along an axis that a gather reads.
+struct GatherIndex {};   ///< The position along an axis that a gather reads; the axis's size is a parameter.
+// Of a resize along one dimension, with ir::ResizeDim's and ir::linearTap's arithmetic, for sizes that are operands.
+struct ResizeCoordinate {};  ///< Of a position, with the sizes of operand and result; mode and scale are parameters.
+struct ResizeNearest {};     ///< Of a coordinate and the last element: the element; the mode is a parameter.
+struct ResizeLow {};         ///< Of the same: the tap below.
+struct ResizeFraction {};    ///< Of the same: how far the coordinate is above that.
+struct ResizeHigh {};        ///< Of low tap and fraction: the tap above, or the same where that would weigh nothing.
+struct ResizeWeight {};      ///< Of a fraction: the high tap's weight.
+struct GatherIndexOf {};  ///< The same; the size, and that less 1, are operands.
 
 struct ElementwiseOp {
   mlir::TypeID op;  ///< As kind() says it.
@@ -54,3 +62,10 @@ bool isKernelType(ElementType type);
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndexOf)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeCoordinate)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeNearest)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeLow)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeFraction)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeHigh)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeWeight)

@@ -21,6 +21,7 @@ struct Distinct {
   double points = 1;
   std::string name;
   recipe::TpcCost cost;
+  std::vector<CostTerm> terms;
 };
 
 std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
@@ -31,9 +32,14 @@ std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
     for (const OperandView& view : *views) {
       number(static_cast<int64_t>(view.type));
       number(static_cast<int64_t>(view.sizes.size()));
-      for (int64_t size : view.sizes) number(size);
-      for (int64_t stride : view.strides) number(stride);
+      for (const SymInt& size : view.sizes) appendKey(key, size);
+      for (const SymInt& stride : view.strides) appendKey(key, stride);
     }
+  }
+  for (const auto& [name, range] : request.symbols.bounds) {
+    key.append(name).push_back('\0');
+    number(range.low);
+    number(range.high);
   }
   return key;
 }
@@ -42,6 +48,23 @@ uint64_t scratchBytes(const PlannedKernel& kernel) {
   int64_t most = 0;
   for (const KernelPlan& plan : kernel.pieces) most = std::max(most, plan.scratchSlots * slotBytes(plan));
   return static_cast<uint64_t>(most);
+}
+
+double pointsOf(const KernelRequest& request) {
+  double points = 1;
+  for (const SymInt& size : request.outputs[0].sizes) points *= static_cast<double>(size.value());
+  return points;
+}
+
+bool isSymbolic(const PlannedKernel& kernel) {
+  return !kernel.dims.empty();
+}
+
+Status checkTerms(llvm::ArrayRef<CostTerm> terms) {
+  for (const CostTerm& term : terms)
+    for (const SymInt& trips : term.trips)
+      if (trips.isUnknown()) return unimplemented("its cost is no expression of the free dimensions");
+  return okStatus();
 }
 
 /// Code generators cost milliseconds to set up, so threads hand them on.
@@ -69,7 +92,7 @@ class CodegenPool {
 };
 
 StatusOr<PlannedKernel> plan(const KernelGraph& graph, const KernelRequest& request) {
-  StatusOr<PlannedKernel> planned = planKernel(graph, request.inputs, request.outputs);
+  StatusOr<PlannedKernel> planned = planKernel(graph, request.inputs, request.outputs, request.symbols.bounds);
   if (!planned.ok()) return planned.status().withContext("kernel " + request.name);
   return planned;
 }
@@ -83,7 +106,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   std::map<std::string, size_t> byKey;
   for (const KernelRequest& request : requests) {
     if (support::isCancelled()) return support::cancelledStatus();
-    StatusOr<KernelGraph> graph = importBlock(*request.body);
+    StatusOr<KernelGraph> graph = importBlock(*request.body, request.symbols);
     if (!graph.ok()) return graph.status().withContext("kernel " + request.name);
     auto [it, inserted] = byKey.emplace(requestKey(*graph, request), distinct.size());
     of.push_back(it->second);
@@ -91,7 +114,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
     Distinct kernel;
     HPU_ASSIGN(kernel.plan, plan(*graph, request));
     kernel.name = request.name;
-    for (int64_t size : request.outputs[0].sizes) kernel.points *= static_cast<double>(size);
+    kernel.points = pointsOf(request);
     distinct.push_back(std::move(kernel));
   }
   set.distinct = distinct.size();
@@ -113,7 +136,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
         Distinct& kernel = distinct[i / tasks];
         size_t task = i % tasks;
         if (task == variants) {
-          kernel.cost = codegen->cost(kernel.plan, kernel.points);
+          kernel.cost = codegen->cost(kernel.plan, kernel.points, &kernel.terms);
           continue;
         }
         StatusOr<KernelObject> object =
@@ -130,6 +153,8 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   }
   if (support::isCancelled()) return support::cancelledStatus();
   if (!error.ok()) return error;
+  for (const Distinct& kernel : distinct)
+    if (Status status = checkTerms(kernel.terms); !status.ok()) return status.withContext("kernel " + kernel.name);
 
   for (size_t v = 0; v < variants; ++v) {
     llvm::SmallVector<llvm::ArrayRef<char>> parts;
@@ -150,6 +175,8 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
     kernel.scratchBytes = scratchBytes(distinct[index].plan);
     kernel.rank = distinct[index].plan.rank;
     kernel.wholeDims = distinct[index].plan.wholeDims;
+    if (isSymbolic(distinct[index].plan))
+      kernel.symbolic = {distinct[index].plan.dims, distinct[index].terms, distinct[index].plan.reads};
     set.kernels.push_back(kernel);
   }
   return set;
@@ -164,7 +191,7 @@ KernelPricer::KernelPricer() : state_(std::make_unique<State>()) {}
 KernelPricer::~KernelPricer() = default;
 
 StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
-  StatusOr<KernelGraph> graph = importBlock(*request.body);
+  StatusOr<KernelGraph> graph = importBlock(*request.body, request.symbols);
   if (!graph.ok()) return graph.status().withContext("kernel " + request.name);
   auto [it, inserted] = state_->known.emplace(requestKey(*graph, request), KernelFacts());
   if (!inserted) return it->second;
@@ -173,15 +200,25 @@ StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
     state_->known.erase(it);
     return planned.status();
   }
-  double points = 1;
-  for (int64_t size : request.outputs[0].sizes) points *= static_cast<double>(size);
   if (!state_->codegen) state_->codegen = std::make_unique<Codegen>();
-  it->second = {state_->codegen->cost(*planned, points), planned->rank, planned->wholeDims, std::move(planned->reads)};
+  KernelFacts facts;
+  std::vector<CostTerm> terms;
+  facts.cost = state_->codegen->cost(*planned, pointsOf(request), &terms);
+  facts.rank = planned->rank;
+  facts.wholeDims = planned->wholeDims;
+  facts.reads = readsAtRepresentatives(planned->reads);
+  if (Status status = checkTerms(terms); !status.ok()) {
+    state_->known.erase(it);
+    return status.withContext("kernel " + request.name);
+  }
+  if (isSymbolic(*planned))
+    facts.symbolic = {std::move(planned->dims), std::move(terms), std::move(planned->reads)};
+  it->second = std::move(facts);
   return it->second;
 }
 
 StatusOr<std::string> kernelIr(const KernelRequest& request, recipe::CpuVariant variant) {
-  HPU_ASSIGN(KernelGraph graph, importBlock(*request.body));
+  HPU_ASSIGN(KernelGraph graph, importBlock(*request.body, request.symbols));
   HPU_ASSIGN(PlannedKernel planned, plan(graph, request));
   Codegen codegen;
   return codegen.vectorIr(planned, traitsOf(variant));

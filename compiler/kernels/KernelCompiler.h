@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiles TPC kernels: hpu ops in, one flat native image per CPU variant out (ABI:
 // src/recipe/KernelAbi.h). The one thing to know: a kernel's index space is the logical box of its
-// first output; strides are baked into the code, addresses and the slice come at run time, so one
-// kernel serves the whole op and any slice.
+// first output; addresses and the slice come at run time, so one kernel serves the whole op and any slice. Sizes and
+// strides are baked into the code where they are constants; where they depend on free dimensions (SymInt), the code reads
+// CompiledKernel::dims at run time, and one kernel serves all sizes.
 //
 //   KernelRequest request{"bias+gelu", &cluster.getBody().front(), {xView, biasView}, {yView}};
 //   HPU_ASSIGN(KernelSet set, compileKernels({request}, {}));
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/kernels/KernelCost.h"
 #include "compiler/kernels/KernelPlan.h"
 #include "hpu/status.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -33,6 +35,8 @@ struct KernelRequest {
   /// One for each block argument and each yielded value: logical sizes (those of the value's type)
   /// and strides in elements, 0 where the operand repeats; negative ones are allowed.
   llvm::SmallVector<OperandView, 4> inputs, outputs;
+  /// What in the body depends on free dimensions; sizes of the views that do must be the same.
+  SymbolicNumbers symbols = {};
 };
 
 /// What recipes carry unless they are made for one CPU. (A function, because GCC 12 loses the list of a member's
@@ -50,11 +54,19 @@ struct KernelOptions {
   int threads = 0;   ///< 0: as base::numThreads() says.
 };
 
+/// Of a kernel whose sizes depend on free dimensions; empty for others.
+struct SymbolicFacts {
+  std::vector<SymInt> dims;    ///< HpuKernelArgs::dims: the values at launch, in this order.
+  std::vector<CostTerm> cost;  ///< Of the whole index space.
+  SymInputReads reads;
+};
+
 struct CompiledKernel {
-  recipe::TpcCost cost;       ///< Defined in KernelCost.h.
-  uint64_t scratchBytes = 0;  ///< Of one call; at most 80 KB.
+  recipe::TpcCost cost;       ///< Defined in KernelCost.h; at the representatives.
+  uint64_t scratchBytes = 0;  ///< Of one call, for all sizes within the bounds; at most 80 KB.
   uint32_t rank = 0;
   uint32_t wholeDims = 0;  ///< Bit d: dim d must be whole in every call.
+  SymbolicFacts symbolic;
 };
 
 struct KernelSet {
@@ -72,7 +84,8 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
 struct KernelFacts {
   recipe::TpcCost cost;
   uint32_t rank = 0, wholeDims = 0;
-  recipe::InputReads reads;
+  recipe::InputReads reads;  ///< At the representatives.
+  SymbolicFacts symbolic;
 };
 
 /// Plans and prices kernels without generating code. Keeps what it has found, by content; one thread at a time.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernels/KernelCost.h"
 
+#include <map>
+
 #include "compiler/kernels/LoopEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -39,25 +41,45 @@ double access(Operation& op) {
   return local ? kLocalAccess * local.getValueAsDouble() : 1;
 }
 
+/// How often an op runs: at the representatives; and the constant, with the trips that are none, that it is a product of.
+struct Weight {
+  double number = 1, constant = 1;
+  std::vector<int64_t> late;
+
+  Weight times(Operation& op, StringRef tripsAttr, StringRef lateAttr, double otherwise) const {
+    auto trips = op.getAttrOfType<FloatAttr>(tripsAttr);
+    const double count = trips ? trips.getValueAsDouble() : otherwise;
+    Weight result = *this;
+    result.number *= count;
+    if (auto index = op.getAttrOfType<IntegerAttr>(lateAttr))
+      result.late.push_back(index.getInt());
+    else
+      result.constant *= count;
+    return result;
+  }
+};
+
 struct Walk {
   recipe::TpcCost cost;
+  std::map<std::vector<int64_t>, recipe::TpcCost> terms;  ///< By Weight::late.
 
-  void block(Block& b, double weight) {
+  void add(const Weight& weight, double recipe::TpcCost::*field, double slots, double factor = 1) {
+    cost.*field += weight.number * slots * factor;
+    terms[weight.late].*field += weight.constant * slots * factor;
+  }
+
+  void block(Block& b, const Weight& weight) {
     for (Operation& op : b) visit(op, weight);
   }
 
-  void visit(Operation& op, double weight) {
+  void visit(Operation& op, const Weight& weight) {
     if (isa<scf::ForOp, scf::IfOp, scf::WhileOp>(op)) {
-      auto trips = [&](StringRef name, double otherwise) {
-        auto attr = op.getAttrOfType<FloatAttr>(name);
-        return attr ? attr.getValueAsDouble() : otherwise;
-      };
-      double times = trips(kTripsAttr, 1), elseTimes = trips(kElseTripsAttr, 0);
-      if (isa<scf::ForOp>(op) && !op.hasAttr(kUnrolledAttr)) cost.scalarOps += weight * times;
+      const Weight inner = weight.times(op, kTripsAttr, kLateTripsAttr, 1);
+      if (isa<scf::ForOp>(op) && !op.hasAttr(kUnrolledAttr)) add(inner, &recipe::TpcCost::scalarOps, 1);
       for (Region& region : op.getRegions()) {
         if (region.empty()) continue;
         bool isElse = isa<scf::IfOp>(op) && region.getRegionNumber() == 1;
-        block(region.front(), weight * (isElse ? elseTimes : times));
+        block(region.front(), isElse ? weight.times(op, kElseTripsAttr, kLateElseTripsAttr, 0) : inner);
       }
       return;
     }
@@ -69,17 +91,19 @@ struct Walk {
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
       bool vector = isa<VectorType>(load.getType());
       if (isa<LLVM::LLVMPointerType>(load.getType())) return;
-      (vector ? cost.loads : cost.scalarOps) += weight * (vector ? registers(load.getType()) * access(op) : 1);
+      add(weight, vector ? &recipe::TpcCost::loads : &recipe::TpcCost::scalarOps,
+          vector ? registers(load.getType()) * access(op) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedLoadOp>(op)) {
-      cost.loads += weight * registers(masked.getType());
+      add(weight, &recipe::TpcCost::loads, registers(masked.getType()));
     } else if (isa<LLVM::masked_gather>(op)) {
-      cost.scalarOps += weight * kTpcLanes;
+      add(weight, &recipe::TpcCost::scalarOps, kTpcLanes);
     } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
       Type type = store.getValue().getType();
       bool vector = isa<VectorType>(type);
-      (vector ? cost.stores : cost.scalarOps) += weight * (vector ? registers(type) * access(op) : 1);
+      add(weight, vector ? &recipe::TpcCost::stores : &recipe::TpcCost::scalarOps,
+          vector ? registers(type) * access(op) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedStoreOp>(op)) {
-      cost.stores += weight * registers(masked.getValue().getType());
+      add(weight, &recipe::TpcCost::stores, registers(masked.getValue().getType()));
     } else if (op.getNumResults() == 1 && isa<VectorType>(op.getResult(0).getType())) {
       if (isa<LLVM::GEPOp>(op)) return;  // Part of the strided load.
       double size = registers(op.getResult(0).getType());
@@ -90,25 +114,40 @@ struct Walk {
       if (isa<arith::ExtFOp, arith::TruncFOp>(op)) factor = kNarrowConversion;
       if (isa<arith::DivSIOp, arith::DivUIOp>(op)) factor = kIntegerDivision;
       if (auto instructions = op.getAttrOfType<FloatAttr>(kInstructionsAttr)) factor = instructions.getValueAsDouble();
-      cost.vectorOps += weight * size * factor;
+      add(weight, &recipe::TpcCost::vectorOps, size, factor);
     } else if (op.getNumResults() == 1 && !isAddressing(op.getResult(0).getType())) {
-      cost.scalarOps += weight;
+      add(weight, &recipe::TpcCost::scalarOps, 1);
     }
   }
 };
 
+Walk walked(ModuleOp module) {
+  Walk walk;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+    if (!function.isExternal()) walk.block(function.getBody().front(), {});
+  return walk;
+}
+
 }  // namespace
 
 recipe::TpcCost kernelCost(ModuleOp module, double points) {
-  Walk walk;
-  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
-    if (!function.isExternal()) walk.block(function.getBody().front(), 1.0);
+  Walk walk = walked(module);
   double each = 1.0 / std::max(points, 1.0);
   walk.cost.loads *= each;
   walk.cost.stores *= each;
   walk.cost.vectorOps *= each;
   walk.cost.scalarOps *= each;
   return walk.cost;
+}
+
+std::vector<CostTerm> kernelCostTerms(ModuleOp module, llvm::ArrayRef<shape::SymInt> trips) {
+  std::vector<CostTerm> terms;
+  for (const auto& [late, slots] : walked(module).terms) {
+    if (slots.loads == 0 && slots.stores == 0 && slots.vectorOps == 0 && slots.scalarOps == 0) continue;
+    CostTerm& term = terms.emplace_back(CostTerm{slots, {}});
+    for (int64_t index : late) term.trips.push_back(trips[static_cast<size_t>(index)]);
+  }
+  return terms;
 }
 
 }  // namespace hpu::kernels

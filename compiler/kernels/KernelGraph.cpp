@@ -40,6 +40,8 @@ bool readAttr(Attribute attr, Attr& out) {
 }
 
 struct Importer {
+  explicit Importer(const SymbolicNumbers& symbolic) : symbols(symbolic) {}
+  const SymbolicNumbers& symbols;
   KernelGraph graph;
   llvm::DenseMap<Value, int> nodeOf;
 
@@ -48,6 +50,11 @@ struct Importer {
     if (!type) return invalidArgument("a kernel works on ranked tensors only");
     node.type = ir::elementType(type.getElementType());
     node.shape.assign(type.getShape().begin(), type.getShape().end());
+    if (!symbols.sizes) return okStatus();
+    SymbolicNumbers::Numbers sizes = symbols.sizes(value);
+    if (sizes.empty()) return okStatus();
+    if (sizes.size() != node.shape.size()) return invalidArgument("a value of a kernel has too few or many sizes");
+    node.shape = std::move(sizes);
     return okStatus();
   }
 
@@ -88,7 +95,11 @@ struct Importer {
     } else {
       for (NamedAttribute named : op->getAttrDictionary()) {
         Attr value;
-        if (readAttr(named.getValue(), value)) node.attrs.emplace_back(named.getName().str(), value);
+        if (!readAttr(named.getValue(), value)) continue;
+        if (symbols.attribute) value.symbolic = symbols.attribute(op, named.getName().strref());
+        if (!value.symbolic.empty() && value.symbolic.size() != value.ints.size())
+          return invalidArgument(describe(op) + ": too few or many numbers for " + named.getName().str());
+        node.attrs.emplace_back(named.getName().str(), value);
       }
     }
     nodeOf[op->getResult(0)] = static_cast<int>(graph.nodes.size());
@@ -118,8 +129,15 @@ llvm::ArrayRef<int64_t> Node::intsAttr(llvm::StringRef name) const {
   return a ? llvm::ArrayRef<int64_t>(a->ints) : llvm::ArrayRef<int64_t>();
 }
 
-StatusOr<KernelGraph> importBlock(Block& block) {
-  Importer importer;
+SymbolicNumbers::Numbers Node::numbersAttr(llvm::StringRef name) const {
+  const Attr* a = attr(name);
+  if (!a) return {};
+  if (!a->symbolic.empty()) return a->symbolic;
+  return SymbolicNumbers::Numbers(a->ints.begin(), a->ints.end());
+}
+
+StatusOr<KernelGraph> importBlock(Block& block, const SymbolicNumbers& symbols) {
+  Importer importer(symbols);
   for (BlockArgument argument : block.getArguments())
     if (Status status = importer.addInput(argument); !status.ok()) return status;
   for (Operation& op : block) {
@@ -133,7 +151,8 @@ StatusOr<KernelGraph> importBlock(Block& block) {
 }
 
 StatusOr<KernelGraph> importOps(ArrayRef<Operation*> ops) {
-  Importer importer;
+  const SymbolicNumbers none;
+  Importer importer(none);
   llvm::SmallPtrSet<Operation*, 16> members(ops.begin(), ops.end());
   for (Operation* op : ops) {
     for (Value operand : op->getOperands()) {
@@ -152,6 +171,14 @@ StatusOr<KernelGraph> importOps(ArrayRef<Operation*> ops) {
   return std::move(importer.graph);
 }
 
+void appendKey(std::string& key, const shape::SymInt& number) {
+  // Texts have no zero bytes.
+  key += number.isConstant() ? 'c' : 's';
+  const int64_t value = number.value();
+  key.append(reinterpret_cast<const char*>(&value), sizeof value);
+  if (!number.isConstant()) key.append(number.text()).push_back('\0');
+}
+
 std::string graphKey(const KernelGraph& graph) {
   std::string key;
   auto number = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
@@ -166,13 +193,15 @@ std::string graphKey(const KernelGraph& graph) {
     number(node.operands.size());
     for (int operand : node.operands) number(operand);
     number(node.shape.size());
-    for (int64_t size : node.shape) number(size);
+    for (const shape::SymInt& size : node.shape) appendKey(key, size);
     number(node.attrs.size());
     for (const auto& [name, value] : node.attrs) {
       key += name;
       key += '\0';
       number(value.ints.size());
       for (int64_t i : value.ints) number(i);
+      number(value.symbolic.size());
+      for (const shape::SymInt& i : value.symbolic) appendKey(key, i);
       number(value.floats.size());
       for (double f : value.floats) number(f);
     }

@@ -16,8 +16,20 @@ double extent(const KernelPlan& plan, int dim) {
     for (size_t i = 0; i < low.ints.size(); ++i) sum += high.ints[i] - low.ints[i];
     return static_cast<double>(sum) / static_cast<double>(std::max<size_t>(low.ints.size(), 1));
   }
-  if (d.row || d.indexDim < 0) return static_cast<double>(d.size);
-  return static_cast<double>(plan.boxHigh[dim] - plan.boxLow[dim]);
+  return static_cast<double>(symbolicExtent(plan, dim).value());
+}
+
+SymInt symbolicExtent(const KernelPlan& plan, int dim) {
+  const IterDim& d = plan.dims[dim];
+  return d.row || d.indexDim < 0 ? d.size : plan.boxHigh[dim] - plan.boxLow[dim];
+}
+
+recipe::InputReads readsAtRepresentatives(const SymInputReads& reads) {
+  recipe::InputReads numbers(reads.size());
+  for (size_t i = 0; i < reads.size(); ++i)
+    for (const SymDimRead& read : reads[i])
+      numbers[i].push_back({read.dim, read.scale.value(), read.low.value(), read.high.value()});
+  return numbers;
 }
 
 bool reducesNarrow(const KernelPlan& plan, const Prim& reduction) {

@@ -2,10 +2,13 @@
 // What a kernel computes, reduced to four kinds of values over one iteration space: loads at affine
 // addresses, constants, lane-wise ops and reductions. Plain data; LoopEmitter turns it into loops.
 // The one thing to know: every op (softmax, pooling, concat, ...) is lowered to these, so loops,
-// vectors, masks and local memory are decided in one place for all of them.
+// vectors, masks and local memory are decided in one place for all of them. Numbers are SymInt: of a symbolic kernel
+// they may depend on sizes that are known at launch; what is right is then decided by what they are for all sizes, what
+// is quick by their values at the representatives.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,13 +16,17 @@
 #include "compiler/kernels/KernelGraph.h"
 #include "llvm/ADT/SmallVector.h"
 #include "recipe/CommandAccess.h"
+#include "shape/Interval.h"
+#include "shape/SymInt.h"
 
 namespace hpu::kernels {
+
+using shape::SymInt;
 
 /// Sizes and element strides of an operand in its logical dims.
 struct OperandView {
   ElementType type = ElementType::kInvalid;
-  llvm::SmallVector<int64_t, 6> sizes, strides;
+  llvm::SmallVector<SymInt, 6> sizes, strides;
 };
 
 inline constexpr int kMaxIterDims = 16;
@@ -31,26 +38,41 @@ inline constexpr int64_t kMaxScratchBytes = 80 * 1024;
 /// An i64 value computed at run time, times a factor.
 struct Term {
   int prim = -1;
-  int64_t factor = 1;
+  SymInt factor = 1;
 };
 /// constant + sum of coef[d] * (iteration index of dim d) + the terms.
 struct Affine {
-  std::array<int64_t, kMaxIterDims> coef{};
-  int64_t constant = 0;
+  std::array<SymInt, kMaxIterDims> coef{};
+  SymInt constant;
   llvm::SmallVector<Term, 1> terms;
 };
 /// Where each logical dim of a value is read: one Affine a dim.
 using IndexMap = llvm::SmallVector<Affine, 6>;
+/// 0 for all sizes.
+inline bool isZero(const SymInt& number) {
+  return number.isConstant() && number.value() == 0;
+}
+
+/// The taps of the window at position p that lie in [low, high) of the unpadded operand, as ir::WindowDim::taps has
+/// them, where the ends depend on sizes that are known at launch.
+struct TapBounds {
+  int64_t kernel = 1, stride = 1, dilation = 1, padBegin = 0;
+  SymInt low, high;
+};
 
 struct IterDim {
-  int64_t size = 1;
+  SymInt size = 1;
   int indexDim = -1;  ///< The index-space dim that it is, or -1 for a dim that is only reduced over.
   bool row = false;   ///< Always iterated whole: reduced over, or along a row that is.
   /// For a window's taps: tables (of i64, by the index of dim `anchor`) of the first and one past
   /// the last tap inside the operand. -1: 0 and size.
   int anchor = -1, lowTable = -1, highTable = -1;
-  /// Whether it needs a loop: a single tap may still lie outside of the operand.
-  bool runs() const { return size != 1 || lowTable >= 0; }
+  /// The same where no table can say it: computed for each position along `anchor`.
+  std::optional<TapBounds> taps;
+  /// Whether a loop over it may leave out taps.
+  bool isCut() const { return lowTable >= 0 || taps; }
+  /// Whether it needs a loop: a single tap may still lie outside of the operand. A size that is given late needs one.
+  bool runs() const { return size != 1 || isCut(); }
 };
 
 /// Numbers known at compile time, kept in the image.
@@ -63,13 +85,26 @@ struct Table {
 enum class ReduceKind : uint8_t { Sum, Prod, Max, Min, ArgMax };
 
 struct Prim {
-  enum class Kind : uint8_t { Constant, Load, Lane, Reduce };
+  enum class Kind : uint8_t {
+    Constant,
+    Load,
+    Lane,
+    Reduce,
+    Size,      ///< `size`, converted to `type`: a number that is known at launch.
+    Index,     ///< `address` itself, as i64.
+    TapCount,  ///< How many of `taps` there are at the index of dim `anchor`, at least 1, as f32.
+  };
   Kind kind = Kind::Constant;
   ElementType type = ElementType::kF32;
   llvm::SmallVector<int, 3> operands;
   // Constant.
   double number = 0;
   int64_t integer = 0;
+  // Size.
+  SymInt size;
+  // TapCount.
+  std::optional<TapBounds> taps;
+  int anchor = -1;
   // Load: from an operand, or from a table when `table` >= 0. `address` is in elements.
   int source = -1, table = -1;
   Affine address;
@@ -98,17 +133,25 @@ struct Store {
   uint32_t dims = 0;  ///< Iteration dims that it is repeated over.
 };
 
+/// What a kernel reads along one dimension of an input, as recipe::DimRead.
+struct SymDimRead {
+  int dim = -1;
+  SymInt scale, low, high;
+};
+/// By input and its dimension.
+using SymInputReads = std::vector<std::vector<SymDimRead>>;
+
 /// One loop nest. A kernel has several when an op is made of pieces (concat, pad).
 struct KernelPlan {
   std::vector<IterDim> dims;  ///< The index space first, then dims that are only reduced over.
   int rank = 0;
-  llvm::SmallVector<int64_t, 6> boxLow,
+  llvm::SmallVector<SymInt, 6> boxLow,
       boxHigh;  ///< The piece of the index space that it computes.
   std::vector<Prim> prims;
   std::vector<Table> tables;
   std::vector<Store> stores;
   int tapsOf[2] = {-1, -1};  ///< Dims along which a window op's windows slide.
-  recipe::InputReads reads;  ///< Of the inputs; an input without entries is not read.
+  SymInputReads reads;       ///< Of the inputs; an input without entries is not read.
 
   // Filled in by finishPlan.
   std::vector<bool> reachable;                ///< Prims that a store needs.
@@ -117,39 +160,52 @@ struct KernelPlan {
   llvm::SmallVector<int, 8> rowOrder;         ///< Row dims, outermost first.
   int windowDim = -1;                         ///< Parallel dim, inside the vector dim's loop, whose
                                               ///< neighbours are computed together by a window op.
-  int64_t windowLow = 0, windowHigh = 0;      ///< Its range in which windows are whole along it.
+  SymInt windowLow, windowHigh;               ///< Its range in which windows are whole along it.
   int mergeable = 0;                          ///< So many dims before the vector dim continue it in memory.
   int tpcMergeable = 0;                       ///< On a TPC, which repeats small tables so that they continue too.
   uint32_t rowDims = 0;                       ///< Mask of dims with `row`.
   int stages = 0;                             ///< Passes over a row before the results are computed.
-  int64_t scratchSlots = 0, rowElements = 1;  ///< Local memory: slots of rowElements values.
+  int64_t scratchSlots = 0;                   ///< Local memory: slots of at most mostRowElements values.
+  SymInt rowElements = 1;                     ///< Of a row.
+  int64_t mostRowElements = 1;                ///< For all sizes within the bounds of free dimensions.
   int64_t tpcSlots = 0;                       ///< The slots of a TPC, of one row.
 };
 
 /// Iterations over a dim when the whole index space is computed; those of a window's taps are fewer at the edges, so
 /// this is their mean.
 double extent(const KernelPlan& plan, int dim);
+/// The same for all sizes, with the whole window.
+SymInt symbolicExtent(const KernelPlan& plan, int dim);
 
 /// Whether a reduction works on registers of 128 16-bit floats: it sums up their products, which are of no other use
 /// (v_bf16_mac_acc32_b), or takes their largest or least (v_bf16_max_b).
 bool reducesNarrow(const KernelPlan& plan, const Prim& reduction);
 
-/// Bytes of a slot of local memory: a row, or a row of vectors when the lanes are not along it.
-inline int64_t slotBytes(const KernelPlan& plan) {
+/// Bytes of a slot of local memory: a row of so many elements, or a row of vectors when the lanes are not along it.
+inline int64_t slotBytes(const KernelPlan& plan, int64_t rowElements) {
   bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
-  return 4 * (alongRow ? plan.rowElements + kMaxLanes : plan.rowElements * kMaxLanes);
+  return 4 * (alongRow ? rowElements + kMaxLanes : rowElements * kMaxLanes);
+}
+/// For the longest rows.
+inline int64_t slotBytes(const KernelPlan& plan) {
+  return slotBytes(plan, plan.mostRowElements);
 }
 
 struct PlannedKernel {
   std::vector<KernelPlan> pieces;
   uint32_t rank = 0, wholeDims = 0;
   int numInputs = 0, numOutputs = 0;
-  recipe::InputReads reads;  ///< Over all pieces.
+  SymInputReads reads;       ///< Over all pieces.
+  /// The numbers that the code may read from HpuKernelArgs::dims: what is no constant, each once.
+  std::vector<SymInt> dims;
 };
+/// At the representatives.
+recipe::InputReads readsAtRepresentatives(const SymInputReads& reads);
 
-/// Lowers a graph. Pure and quick (no codegen). Errors: kUnimplemented naming the op and the
+/// Lowers a graph. Pure and quick (no codegen). `bounds`: of the free dimensions that sizes depend on; rows are kept in
+/// local memory only where the longest fits. Errors: kUnimplemented naming the op and the
 /// reason, kInvalidArgument when views and graph do not fit together.
 StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
-                                   llvm::ArrayRef<OperandView> outputs);
+                                   llvm::ArrayRef<OperandView> outputs, const shape::SymbolBounds& bounds = {});
 
 }  // namespace hpu::kernels

@@ -129,7 +129,7 @@ double WorkCounter::vectorOps(const PlannedKernel& kernel) {
 
 StatusOr<double> WorkCounter::vectorOps(Operation* op) {
   HPU_ASSIGN(KernelGraph graph, importOps({op}));
-  SmallVector<OperandView> inputs(graph.numInputs), outputs;
+  SmallVector<OperandView, 4> inputs(graph.numInputs), outputs;
   for (const Node& node : graph.nodes)
     if (node.kind == Node::Kind::Input) inputs[node.input] = denseView(node);
   for (int result : graph.results) outputs.push_back(denseView(graph.nodes[result]));

@@ -13,8 +13,8 @@ constexpr int64_t kAnySize = 1999;
 OperandView denseView(Node& node) {
   OperandView view;
   view.type = node.type;
-  for (int64_t& size : node.shape)
-    if (mlir::ShapedType::isDynamic(size)) size = kAnySize;
+  for (SymInt& size : node.shape)
+    if (mlir::ShapedType::isDynamic(size.value())) size = kAnySize;
   view.sizes.assign(node.shape.begin(), node.shape.end());
   view.strides.assign(view.sizes.size(), 1);
   for (size_t d = view.sizes.size(); d-- > 1;) view.strides[d - 1] = view.strides[d] * view.sizes[d];
@@ -37,7 +37,7 @@ bool canFormKernel(llvm::ArrayRef<mlir::Operation*> ops, std::string* why) {
     if (const ElementwiseOp* op = findElementwise(node.op); op && op->heavy) ++functions;
   if (functions > kMostFunctions && ops.size() > 1)
     return refuse(unimplemented("a TPC kernel of more than " + std::to_string(kMostFunctions) + " functions"));
-  llvm::SmallVector<OperandView> inputs(graph->numInputs), outputs;
+  llvm::SmallVector<OperandView, 4> inputs(graph->numInputs), outputs;
   for (Node& node : graph->nodes) {
     OperandView view = denseView(node);
     if (node.kind == Node::Kind::Input) inputs[node.input] = view;

@@ -13,7 +13,8 @@ namespace hpu::kernels {
 
 using Cmp = VectorMath::Cmp;
 
-void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, const VariantTraits& traits) {
+void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, const VariantTraits& traits,
+                std::vector<SymInt>* trips) {
   OpBuilder b(module.getBodyRegion());
   Location loc = b.getUnknownLoc();
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -25,20 +26,26 @@ void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, co
   VectorMath math(b, loc, entry);
   LLVM::ReturnOp ret = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(ret);
-  LoopEmitter emitter(math, module, traits, entry->getArgument(0), kernel.numInputs + kernel.numOutputs,
-                      static_cast<int>(kernel.rank), entry);
-  for (auto [i, piece] : llvm::enumerate(kernel.pieces)) emitter.emit(piece, kernel.numInputs, static_cast<int>(i));
+  LoopEmitter emitter(math, module, traits, entry->getArgument(0), kernel, entry, trips);
+  for (auto [i, piece] : llvm::enumerate(kernel.pieces)) emitter.emit(piece, static_cast<int>(i));
 }
 
-LoopEmitter::LoopEmitter(VectorMath& math, ModuleOp module, const VariantTraits& traits, Value args, int operands,
-                         int rank, Block* entry)
-    : m_(math), b_(math.builder()), loc_(math.loc()), module_(module), traits_(traits), entry_(entry) {
-  loadPointers(args, operands, rank);
+LoopEmitter::LoopEmitter(VectorMath& math, ModuleOp module, const VariantTraits& traits, Value args,
+                         const PlannedKernel& kernel, Block* entry, std::vector<SymInt>* trips)
+    : m_(math),
+      b_(math.builder()),
+      loc_(math.loc()),
+      module_(module),
+      traits_(traits),
+      entry_(entry),
+      args_(args),
+      kernel_(kernel),
+      trips_(trips) {
+  loadPointers(args, kernel.numInputs + kernel.numOutputs, static_cast<int>(kernel.rank));
 }
 
-void LoopEmitter::emit(const KernelPlan& plan, int numInputs, int piece) {
+void LoopEmitter::emit(const KernelPlan& plan, int piece) {
   plan_ = &plan;
-  numInputs_ = numInputs;
   piece_ = piece;
   scope_ = Scope();
   tables_.clear();
@@ -58,7 +65,8 @@ void LoopEmitter::chooseLanes() {
   int v = plan_->vectorDim;
   lanes_ = 1;
   if (v < 0) return;
-  double length = extent(*plan_, v) * (plan_->dims[v].row ? 1 : mergedExtent_), best = 0;
+  double length = extent(*plan_, v), best = 0;
+  if (!plan_->dims[v].row) length *= static_cast<double>(mergedExtent_.value());
   int64_t most = traits_.lanes;
   for (int64_t lanes = most; lanes >= 8; lanes /= 2) {
     double cost = std::ceil(length / static_cast<double>(lanes)) * static_cast<double>(lanes + 16);
@@ -78,8 +86,8 @@ void LoopEmitter::setBounds() {
   for (int d : plan.parallelOrder) {
     lowOf_[d] = lo_[d];
     highOf_[d] = hi_[d];
-    if (plan.boxLow[d] != 0) lowOf_[d] = m_.max(lo_[d], m_.integer(lo_[d], plan.boxLow[d]));
-    if (plan.boxHigh[d] != plan.dims[d].size) highOf_[d] = m_.min(hi_[d], m_.integer(hi_[d], plan.boxHigh[d]));
+    if (!isZero(plan.boxLow[d])) lowOf_[d] = m_.max(lo_[d], number(plan.boxLow[d]));
+    if (plan.boxHigh[d] != plan.dims[d].size) highOf_[d] = m_.min(hi_[d], number(plan.boxHigh[d]));
     // A slice may lie outside of the piece.
     if (highOf_[d] != hi_[d] || lowOf_[d] != lo_[d]) highOf_[d] = m_.max(highOf_[d], lowOf_[d]);
   }
@@ -91,39 +99,40 @@ void LoopEmitter::setBounds() {
   int v = plan.parallelOrder[last];
   Value one = m_.constantInt(m_.i64(), 1), zero = m_.constantInt(m_.i64(), 0);
   Value whole;
-  int64_t elements = 1;
+  llvm::SmallVector<SymInt, 4> elements;
   Value lowV = lowOf_[v], highV = highOf_[v];
   const llvm::SmallVector<Value> low = lowOf_, high = highOf_;
   bool staticallyWhole = true;
   for (int i = 1; i <= mergeable(); ++i) {
     int inner = plan.parallelOrder[last - i + 1], outer = plan.parallelOrder[last - i];
-    int64_t size = plan.dims[inner].size;
-    elements *= size;
-    Value innerWhole =
-        m_.andI(m_.compare(Cmp::Eq, low[inner], zero), m_.compare(Cmp::Eq, high[inner], m_.integer(zero, size)));
+    const SymInt& size = plan.dims[inner].size;
+    elements.push_back(size);
+    Value innerWhole = m_.andI(m_.compare(Cmp::Eq, low[inner], zero), m_.compare(Cmp::Eq, high[inner], number(size)));
     whole = whole ? m_.andI(whole, innerWhole) : innerWhole;
-    lowV = m_.select(whole, m_.mul(low[outer], m_.integer(zero, elements)), lowV);
-    highV = m_.select(whole, m_.mul(high[outer], m_.integer(zero, elements)), highV);
+    lowV = m_.select(whole, m_.mul(low[outer], number(elements)), lowV);
+    highV = m_.select(whole, m_.mul(high[outer], number(elements)), highV);
     // An outer dim that is empty stays so: its range is then the vector dim's, which is empty too.
     lowOf_[outer] = m_.select(whole, zero, low[outer]);
     highOf_[outer] = m_.select(whole, one, high[outer]);
-    staticallyWhole &= plan.boxLow[inner] == 0 && plan.boxHigh[inner] == size;
-    if (staticallyWhole) mergedExtent_ *= static_cast<double>(plan.boxHigh[outer] - plan.boxLow[outer]);
+    staticallyWhole &= isZero(plan.boxLow[inner]) && plan.boxHigh[inner] == size;
+    if (staticallyWhole) mergedExtent_ *= plan.boxHigh[outer] - plan.boxLow[outer];
   }
   lowOf_[v] = lowV;
   highOf_[v] = highV;
 }
 
-/// Whether a row's bounds are looked up for each output.
-bool LoopEmitter::isCut(const IterDim& dim, int table) const {
+/// Whether a row's bounds are other ones for each output.
+bool LoopEmitter::isCut(const IterDim& dim) const {
   bool isWhole = wholeWindow_ && dim.anchor == plan_->windowDim;
-  return table >= 0 && !isWhole && !loadsBeyondTensors();
+  return dim.isCut() && !isWhole && !loadsBeyondTensors();
 }
 
 Value LoopEmitter::low(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return lowOf_[dim];
-  if (!isCut(d, d.lowTable)) return m_.constantInt(m_.i64(), 0);
+  if (!isCut(d)) return m_.constantInt(m_.i64(), 0);
+  // A window that lies beyond the operand has no taps: its first one is not past its last one.
+  if (d.taps) return m_.min(tapAt(*d.taps, d.anchor, d.taps->low), tapAt(*d.taps, d.anchor, d.taps->high));
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false), 8);
@@ -131,10 +140,20 @@ Value LoopEmitter::low(int dim) {
 Value LoopEmitter::high(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return highOf_[dim];
-  if (!isCut(d, d.highTable)) return m_.constantInt(m_.i64(), d.size);
+  if (!isCut(d)) return number(d.size);
+  if (d.taps) return tapAt(*d.taps, d.anchor, d.taps->high);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false), 8);
+}
+
+/// Says how often a loop's body (or a branch) runs in the whole index space.
+void LoopEmitter::setTrips(Operation* op, const SymInt& trips, double atRepresentatives, bool isElse) {
+  op->setAttr(isElse ? kElseTripsAttr : kTripsAttr, b_.getF64FloatAttr(atRepresentatives));
+  if (trips.isConstant() || !trips_) return;
+  auto it = llvm::find(*trips_, trips);
+  op->setAttr(isElse ? kLateElseTripsAttr : kLateTripsAttr, b_.getI64IntegerAttr(it - trips_->begin()));
+  if (it == trips_->end()) trips_->push_back(trips);
 }
 
 // ---- Loops
@@ -213,7 +232,8 @@ LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high, llvm
   // Dims that are merged into the vector loop run once.
   bool merged = false;
   for (int i = 1; i <= mergeable(); ++i) merged |= plan_->parallelOrder[plan_->parallelOrder.size() - 1 - i] == dim;
-  loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(merged && mergedExtent_ > 1 ? 1.0 : extent(*plan_, dim)));
+  const bool runsOnce = merged && mergedExtent_.value() > 1;
+  setTrips(loopOp, runsOnce ? 1 : symbolicExtent(*plan_, dim), runsOnce ? 1.0 : extent(*plan_, dim));
   if (isTap(dim)) loopOp->setAttr(kUnrolledAttr, b_.getUnitAttr());
   OpBuilder::InsertionGuard guard(b_);
   // With results the terminator is ours to add.
@@ -235,10 +255,12 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm
   Scope outer = scope_;
   scope_.available |= 1u << dim;
   Scope inner = scope_;
-  double length = iter.row ? extent(*plan_, dim) : extent(*plan_, dim) * mergedExtent_;
-  double trips = std::max(1.0, std::ceil(length / static_cast<double>(kTpcLanes)));
-  bool mainRuns = length >= static_cast<double>(lanes_) || (!iter.row && mergeable() > 0);
-  bool tailRuns = !(iter.row && iter.size % lanes_ == 0);
+  const SymInt length = symbolicExtent(*plan_, dim) * (iter.row ? 1 : mergedExtent_);
+  const SymInt trips = SymInt::max(1, length.ceilDiv(kTpcLanes));
+  // Code for any size has both. The cost is that of the code for the representatives.
+  const bool anySize = !length.isConstant() && !traits_.forCost;
+  bool mainRuns = anySize || length.value() >= lanes_ || (!iter.row && mergeable() > 0);
+  bool tailRuns = anySize || !(iter.row && iter.size.value() % lanes_ == 0);
 
   Values results(init.begin(), init.end());
   Value tailStart = low;
@@ -246,7 +268,7 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm
     Value span = m_.andI(m_.sub(high, low), m_.constantInt(m_.i64(), -lanes_));
     tailStart = m_.add(low, span);
     auto loopOp = scf::ForOp::create(b_, loc_, low, tailStart, m_.constantInt(m_.i64(), lanes_), ValueRange(init));
-    loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(trips));
+    setTrips(loopOp, trips, static_cast<double>(trips.value()));
     OpBuilder::InsertionGuard guard(b_);
     if (init.empty())
       b_.setInsertionPoint(loopOp.getBody()->getTerminator());
@@ -263,7 +285,10 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm
   Value more = m_.compare(Cmp::Lt, tailStart, high);
   auto ifOp = scf::IfOp::create(b_, loc_, TypeRange(ValueRange(results)), more, !results.empty());
   // On a TPC the lanes of the last vector are masked; the main loop's trips count that vector.
-  ifOp->setAttr(kTripsAttr, b_.getF64FloatAttr(mainRuns ? 0.0 : trips));
+  if (mainRuns)
+    setTrips(ifOp, 0, 0);
+  else
+    setTrips(ifOp, trips, static_cast<double>(trips.value()));
   OpBuilder::InsertionGuard guard(b_);
   if (results.empty())
     b_.setInsertionPoint(ifOp.thenYield());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 
 #include "compiler/kernels/KernelPlan.h"
 #include "compiler/kernels/VectorMath.h"
@@ -29,6 +30,9 @@ struct VariantTraits {
 inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
 /// Of the `else` of an scf.if.
 inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
+/// Of both, beside the number at the representatives: which of the emitted trips it is, where it is no constant.
+inline constexpr llvm::StringLiteral kLateTripsAttr = "hpu.late_trips";
+inline constexpr llvm::StringLiteral kLateElseTripsAttr = "hpu.late_else_trips";
 /// Of a loop that a TPC's code has unrolled: over the taps of a window.
 inline constexpr llvm::StringLiteral kUnrolledAttr = "hpu.unrolled";
 /// Of a load or store: to local memory, so many of it (f64; below 1 where neighbours have what they need in registers).
@@ -36,16 +40,17 @@ inline constexpr llvm::StringLiteral kLocalAttr = "hpu.local";
 /// Of a TPC vector register: 256 bytes of f32.
 inline constexpr int64_t kTpcLanes = 64;
 
-/// Adds `llvm.func @name(args)` with the kernel's code to the module.
-void emitKernel(mlir::ModuleOp module, llvm::StringRef name, const PlannedKernel& kernel, const VariantTraits& traits);
+/// Adds `llvm.func @name(args)` with the kernel's code to the module. `trips`: what kLateTripsAttr counts into.
+void emitKernel(mlir::ModuleOp module, llvm::StringRef name, const PlannedKernel& kernel, const VariantTraits& traits,
+                std::vector<SymInt>* trips = nullptr);
 
 class LoopEmitter {
  public:
   using Value = mlir::Value;
-  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args, int operands, int rank,
-              mlir::Block* entry);
+  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args,
+              const PlannedKernel& kernel, mlir::Block* entry, std::vector<SymInt>* trips);
   /// Emits one loop nest.
-  void emit(const KernelPlan& plan, int numInputs, int piece);
+  void emit(const KernelPlan& plan, int piece);
 
  private:
   struct Scope {
@@ -69,7 +74,8 @@ class LoopEmitter {
   bool isTap(int dim) const {
     return plan_->dims[dim].indexDim < 0 && (plan_->tapsOf[0] >= 0 || plan_->tapsOf[1] >= 0);
   }
-  bool isCut(const IterDim& dim, int table) const;
+  bool isCut(const IterDim& dim) const;
+  void setTrips(mlir::Operation* op, const SymInt& trips, double atRepresentatives, bool isElse = false);
   Value low(int dim);
   Value high(int dim);
   void setBounds();
@@ -91,6 +97,8 @@ class LoopEmitter {
   Value eval(int prim);
   Value vectorOf(int prim);
   Value compute(int prim);
+  Value sizeValue(const Prim& prim);
+  Value tapCount(const Prim& prim);
   bool alongLanes(int prim) const;
   mlir::Type vectorType(mlir::Type element) const;
 
@@ -111,11 +119,20 @@ class LoopEmitter {
 
   // Memory (MemoryAccess.cpp).
   void loadPointers(Value args, int operands, int rank);
+  /// The product of numbers and a factor as i64: a constant, or what is computed once at the kernel's entry from
+  /// HpuKernelArgs::dims.
+  Value number(llvm::ArrayRef<SymInt> factors, int64_t constant = 1);
+  Value number(const SymInt& number, int64_t factor = 1) { return this->number(llvm::ArrayRef(number), factor); }
+  Value lateNumber(const SymInt& number);
+  /// The first tap (or one past the last) of the window at the index of `anchor`.
+  Value tapAt(const TapBounds& taps, int anchor, const SymInt& bound);
+  Value position(const Affine& affine, bool vector);
+  Value strided(const SymInt& step, int64_t factor);
   Value gep(Value pointer, Value byteOffset);
   Value address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial);
   Value laneOffsets(const Affine& affine, int64_t elementBytes);
   Value load(int prim);
-  Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
+  Value loadVector(Value pointer, ElementType type, Value byteOffsets, const SymInt& laneStride);
   Value fromStorage(Value stored, ElementType type);
   Value toStorage(Value value, ElementType type);
   mlir::Type storageType(ElementType type);
@@ -156,18 +173,22 @@ class LoopEmitter {
   const VariantTraits& traits_;
   mlir::Block* entry_;
   llvm::SmallVector<Value> operands_, lo_, hi_;
-  Value scratch_;
+  Value args_, scratch_;
+  const PlannedKernel& kernel_;
+  std::vector<SymInt>* trips_;
+  /// Numbers that are known at launch, and products of them: by position in PlannedKernel::dims, and the constant.
+  std::map<std::pair<std::vector<size_t>, int64_t>, Value> numbers_;
   Value stack_[2];
 
   const KernelPlan* plan_ = nullptr;
-  int numInputs_ = 0, piece_ = 0;
+  int piece_ = 0;
   int64_t lanes_ = 1;
   llvm::SmallVector<Value> lowOf_, highOf_;
   std::array<Value, kMaxIterDims> index_{};
   llvm::DenseMap<int, Value> tables_;
   llvm::DenseSet<int> kept_,
       keeping_;  ///< Prims in local memory: from earlier passes, from this one.
-  double mergedExtent_ = 1;
+  SymInt mergedExtent_ = 1;
   bool wholeWindow_ = false;  ///< Windows are whole along windowDim.
   int64_t together_ = 1;      ///< Outputs along windowDim that are computed together.
   Scope scope_;

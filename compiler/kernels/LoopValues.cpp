@@ -56,12 +56,33 @@ Value LoopEmitter::vectorOf(int p) {
   return spread;
 }
 
+/// As the constant that it is in a kernel of fixed sizes.
+Value LoopEmitter::sizeValue(const Prim& prim) {
+  Type type = computeType(b_.getContext(), prim.type);
+  const int64_t value = prim.size.value();
+  if (traits_.forCost)
+    return isFloatType(prim.type) ? m_.constant(type, static_cast<double>(value)) : m_.constantInt(type, value);
+  Value late = number(prim.size);
+  return isFloatType(prim.type) ? m_.toFloat(late, type, true) : m_.resizeInt(late, type, true);
+}
+
+Value LoopEmitter::tapCount(const Prim& prim) {
+  const TapBounds& taps = *prim.taps;
+  Value first = tapAt(taps, prim.anchor, taps.low), last = tapAt(taps, prim.anchor, taps.high);
+  return m_.toFloat(m_.max(m_.sub(last, first), m_.constantInt(m_.i64(), 1)), m_.f32(), true);
+}
+
 Value LoopEmitter::compute(int p) {
   const Prim& prim = plan_->prims[p];
   Type type = computeType(b_.getContext(), prim.type);
   switch (prim.kind) {
     case Prim::Kind::Constant:
       return isFloatType(prim.type) ? m_.constant(type, prim.number) : m_.constantInt(type, prim.integer);
+    case Prim::Kind::Size:
+      return sizeValue(prim);
+    case Prim::Kind::TapCount:
+      return tapCount(prim);
+    case Prim::Kind::Index:
     case Prim::Kind::Load:
       break;
     case Prim::Kind::Reduce:
@@ -76,6 +97,8 @@ Value LoopEmitter::compute(int p) {
   Value value;
   if (prim.kind == Prim::Kind::Load) {
     value = load(p);
+  } else if (prim.kind == Prim::Kind::Index) {
+    value = position(prim.address, alongLanes(p));
   } else {
     bool vector = alongLanes(p);
     llvm::SmallVector<Value, 3> operands;

@@ -14,7 +14,7 @@ namespace hpu::kernels {
 using Cmp = VectorMath::Cmp;
 
 // Offsets in HpuKernelArgs.
-constexpr int64_t kArgBuffers = 0, kArgLo = 8, kArgHi = 16, kArgScratch = 32;
+constexpr int64_t kArgBuffers = 0, kArgLo = 8, kArgHi = 16, kArgDims = 24, kArgScratch = 32;
 
 void LoopEmitter::loadPointers(Value args, int operands, int rank) {
   Type pointer = args.getType();
@@ -31,6 +31,81 @@ void LoopEmitter::loadPointers(Value args, int operands, int rank) {
     }
   }
   scratch_ = at(args, kArgScratch, pointer);
+}
+
+Value LoopEmitter::lateNumber(const SymInt& number) {
+  const auto at = static_cast<size_t>(llvm::find(kernel_.dims, number) - kernel_.dims.begin());
+  assert(at < kernel_.dims.size() && "planKernel lists what code reads");
+  Value& value = numbers_[{{at}, 1}];
+  if (value) return value;
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPoint(scratch_.getDefiningOp());  // The last op of the entry: all loops follow it.
+  Value& dims = numbers_[{{}, 1}];
+  if (!dims)
+    dims = LLVM::LoadOp::create(b_, loc_, args_.getType(), gep(args_, m_.constantInt(m_.i64(), kArgDims)), 8);
+  return value = LLVM::LoadOp::create(b_, loc_, m_.i64(),
+                                      gep(dims, m_.constantInt(m_.i64(), 8 * static_cast<int64_t>(at))), 8);
+}
+
+Value LoopEmitter::number(llvm::ArrayRef<SymInt> factors, int64_t constant) {
+  llvm::SmallVector<const SymInt*, 4> late;
+  for (const SymInt& factor : factors) {
+    // Any place costs as much as another, so the cost's code has the representatives.
+    if (factor.isConstant() || traits_.forCost)
+      constant *= factor.value();
+    else
+      late.push_back(&factor);
+  }
+  if (late.empty() || constant == 0) return m_.constantInt(m_.i64(), constant);
+  std::pair<std::vector<size_t>, int64_t> key{{}, constant};
+  llvm::SmallVector<Value, 4> values;
+  for (const SymInt* factor : late) {
+    values.push_back(lateNumber(*factor));
+    key.first.push_back(static_cast<size_t>(llvm::find(kernel_.dims, *factor) - kernel_.dims.begin()));
+  }
+  Value& product = numbers_[key];
+  if (product) return product;
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPoint(scratch_.getDefiningOp());
+  Value result = values.front();
+  for (Value value : llvm::drop_begin(values)) result = m_.mul(result, value);
+  if (constant != 1) result = m_.mul(result, m_.constantInt(m_.i64(), constant));
+  return product = result;
+}
+
+/// ceil((bound - start) / dilation) of the window that starts at p * stride - padBegin, between 0 and its taps.
+Value LoopEmitter::tapAt(const TapBounds& taps, int anchor, const SymInt& bound) {
+  Value at = m_.add(number(bound), m_.constantInt(m_.i64(), taps.padBegin + taps.dilation - 1));
+  if (anchor >= 0 && index_[anchor]) at = m_.sub(at, m_.mul(index_[anchor], m_.constantInt(m_.i64(), taps.stride)));
+  Value zero = m_.constantInt(m_.i64(), 0);
+  at = m_.max(at, zero);
+  if (taps.dilation != 1) at = m_.divInt(at, m_.constantInt(m_.i64(), taps.dilation), true);
+  return m_.min(at, m_.constantInt(m_.i64(), taps.kernel));
+}
+
+/// The number that an address is, before it counts elements.
+Value LoopEmitter::position(const Affine& affine, bool vector) {
+  Value sum = number(affine.constant), lanes;
+  for (int d = 0; d < static_cast<int>(plan_->dims.size()); ++d)
+    if (!isZero(affine.coef[d]) && index_[d]) sum = m_.add(sum, m_.mul(index_[d], number(affine.coef[d])));
+  auto addLanes = [&](Value value) { lanes = lanes ? m_.add(lanes, value) : value; };
+  for (const Term& term : affine.terms) {
+    if (alongLanes(term.prim))
+      addLanes(m_.mul(eval(term.prim), m_.broadcast(number(term.factor), lanes_)));
+    else
+      sum = m_.add(sum, m_.mul(eval(term.prim), number(term.factor)));
+  }
+  if (!vector) return sum;
+  const SymInt& step = affine.coef[plan_->vectorDim];
+  if (!isZero(step)) addLanes(strided(step, 1));
+  return lanes ? m_.add(lanes, m_.broadcast(sum, lanes_)) : m_.broadcast(sum, lanes_);
+}
+
+/// A vector <0, 1, 2, ...> times a number and a factor.
+Value LoopEmitter::strided(const SymInt& step, int64_t factor) {
+  Type type = vectorType(m_.i64());
+  if (step.isConstant() || traits_.forCost) return m_.iota(type, step.value() * factor);
+  return m_.mul(m_.iota(type), m_.broadcast(number(step, factor), lanes_));
 }
 
 Value LoopEmitter::gep(Value pointer, Value byteOffset) {
@@ -50,12 +125,12 @@ Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t el
   auto addTo = [&](Value value) { offset = offset ? m_.add(offset, value) : value; };
   if (!known.pointer) {
     known.pointer = base;
-    if (affine.constant) addTo(m_.constantInt(m_.i64(), affine.constant * elementBytes));
+    if (!isZero(affine.constant)) addTo(number(affine.constant, elementBytes));
   }
   for (int d = 0; d < static_cast<int>(plan_->dims.size()); ++d) {
-    if (affine.coef[d] == 0 || !index_[d] || known.dims >> d & 1) continue;
+    if (isZero(affine.coef[d]) || !index_[d] || known.dims >> d & 1) continue;
     if (!(scope_.available >> d & 1)) continue;
-    addTo(m_.mul(index_[d], m_.constantInt(m_.i64(), affine.coef[d] * elementBytes)));
+    addTo(m_.mul(index_[d], number(affine.coef[d], elementBytes)));
     known.dims |= 1u << d;
   }
   if (!known.terms) {
@@ -64,7 +139,7 @@ Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t el
     if (ready) {
       for (const Term& term : affine.terms)
         if (!alongLanes(term.prim))
-          addTo(m_.mul(eval(term.prim), m_.constantInt(m_.i64(), term.factor * elementBytes)));
+          addTo(m_.mul(eval(term.prim), number(term.factor, elementBytes)));
       known.terms = true;
     }
   }
@@ -79,11 +154,13 @@ Value LoopEmitter::laneOffsets(const Affine& affine, int64_t elementBytes) {
   for (const Term& term : affine.terms) {
     if (!alongLanes(term.prim)) continue;
     Value value = eval(term.prim);
-    value = m_.mul(value, m_.integer(value, term.factor * elementBytes));
+    const bool isConstant = term.factor.isConstant() || traits_.forCost;
+    value = m_.mul(value, isConstant ? m_.integer(value, term.factor.value() * elementBytes)
+                                     : m_.broadcast(number(term.factor, elementBytes), lanes_));
     offsets = offsets ? m_.add(offsets, value) : value;
   }
-  int64_t stride = plan_->vectorDim < 0 ? 0 : affine.coef[plan_->vectorDim] * elementBytes;
-  if (offsets && stride) offsets = m_.add(offsets, m_.iota(offsets.getType(), stride));
+  const SymInt stride = plan_->vectorDim < 0 ? 0 : affine.coef[plan_->vectorDim];
+  if (offsets && !isZero(stride)) offsets = m_.add(offsets, strided(stride, elementBytes));
   return offsets;
 }
 
@@ -185,7 +262,7 @@ Value LoopEmitter::load(int p) {
   return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]), prim.type);
 }
 
-Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride) {
+Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets, const SymInt& laneStride) {
   Type element = storageType(type);
   Type vector = vectorType(element);
   auto bytes = static_cast<unsigned>(elementSize(type));
@@ -195,7 +272,7 @@ Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets
   if (contiguous && (wide || traits_.narrowMasks))
     return LLVM::MaskedLoadOp::create(b_, loc_, vector, pointer, scope_.mask, m_.constant(vector, 0), bytes);
   if (!contiguous && wide) {
-    Value offsets = byteOffsets ? byteOffsets : m_.iota(vectorType(m_.i64()), laneStride * bytes);
+    Value offsets = byteOffsets ? byteOffsets : strided(laneStride, bytes);
     Value mask = scope_.mask ? scope_.mask : m_.constantInt(vectorType(b_.getI1Type()), 1);
     return LLVM::masked_gather::create(b_, loc_, vector, gep(pointer, offsets), mask,
                                        ValueRange(m_.constant(vector, 0)), bytes);
@@ -212,7 +289,7 @@ Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets
       Value at = gep(offsetBuffer, m_.shl(lane, 3));
       offset = LLVM::LoadOp::create(b_, loc_, m_.i64(), at, 8);
     } else {
-      offset = m_.mul(lane, m_.constantInt(m_.i64(), laneStride * bytes));
+      offset = m_.mul(lane, number(laneStride, bytes));
     }
     Value value = LLVM::LoadOp::create(b_, loc_, element, gep(pointer, offset), bytes);
     Value to = gep(buffer, m_.mul(lane, m_.constantInt(m_.i64(), bytes)));
@@ -226,7 +303,7 @@ void LoopEmitter::store(const Store& store, int index) {
   int v = plan_->vectorDim;
   // Keys of stores follow those of prims.
   int key = static_cast<int>(plan_->prims.size()) + index;
-  Value base = operands_[numInputs_ + store.output];
+  Value base = operands_[kernel_.numInputs + store.output];
   bool vector = v >= 0 && (store.dims >> v & 1);
   if (!vector) {
     Value value = toStorage(eval(store.prim), store.type);
@@ -234,7 +311,7 @@ void LoopEmitter::store(const Store& store, int index) {
     return;
   }
   Value value = toStorage(vectorOf(store.prim), store.type);
-  int64_t stride = store.address.coef[v];
+  const SymInt& stride = store.address.coef[v];
   if (tpcStore(store, value, base)) return;
   Value pointer = address(key, base, store.address, bytes, false);
   bool wide = bytes >= 4;
@@ -252,7 +329,7 @@ void LoopEmitter::store(const Store& store, int index) {
   laneLoop([&](Value lane) {
     Value from = gep(buffer, m_.mul(lane, m_.constantInt(m_.i64(), bytes)));
     Value lanes = LLVM::LoadOp::create(b_, loc_, element, from, bytes);
-    Value to = gep(pointer, m_.mul(lane, m_.constantInt(m_.i64(), stride * bytes)));
+    Value to = gep(pointer, m_.mul(lane, number(stride, bytes)));
     LLVM::StoreOp::create(b_, loc_, lanes, to, bytes);
   });
 }
@@ -264,10 +341,10 @@ Value LoopEmitter::scratchAddress(int p) {
   bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
   int64_t elementBytes = alongRow ? 4 : 4 * kMaxLanes;
   Value offset = m_.constantInt(m_.i64(), plan.prims[p].scratch * slotBytes(plan));
-  int64_t stride = elementBytes;
+  llvm::SmallVector<SymInt, 4> inner;
   for (int d : llvm::reverse(plan.rowOrder)) {
-    if (index_[d]) offset = m_.add(offset, m_.mul(index_[d], m_.constantInt(m_.i64(), stride)));
-    stride *= plan.dims[d].size;
+    if (index_[d]) offset = m_.add(offset, m_.mul(index_[d], number(inner, elementBytes)));
+    inner.push_back(plan.dims[d].size);
   }
   return gep(scratch_, offset);
 }

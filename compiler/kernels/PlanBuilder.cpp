@@ -49,26 +49,8 @@ bool isRounding(const Prim& prim) {
   return prim.kind == Prim::Kind::Lane && prim.op == kOp && isFloatType(prim.in) && isFloatType(prim.type);
 }
 
-std::vector<int64_t> mapKey(const IndexMap& map) {
-  std::vector<int64_t> key;
-  for (const Affine& a : map) {
-    for (int d = 0; d < kMaxIterDims; ++d)
-      if (a.coef[d]) {
-        key.push_back(d);
-        key.push_back(a.coef[d]);
-      }
-    for (const Term& term : a.terms) {
-      key.push_back(-1 - term.prim);
-      key.push_back(term.factor);
-    }
-    key.push_back(INT64_MIN);
-    key.push_back(a.constant);
-  }
-  return key;
-}
-
 /// Reads that cover both.
-void uniteReads(std::vector<recipe::DimRead>& all, const std::vector<recipe::DimRead>& more) {
+void uniteReads(std::vector<SymDimRead>& all, const std::vector<SymDimRead>& more) {
   if (all.empty()) {
     all = more;
     return;
@@ -77,17 +59,73 @@ void uniteReads(std::vector<recipe::DimRead>& all, const std::vector<recipe::Dim
     if (all[d].dim != more[d].dim || all[d].scale != more[d].scale) {
       all[d] = {};
     } else {
-      all[d].low = std::min(all[d].low, more[d].low);
-      all[d].high = std::max(all[d].high, more[d].high);
+      all[d].low = SymInt::min(all[d].low, more[d].low);
+      all[d].high = SymInt::max(all[d].high, more[d].high);
+      if (all[d].low.isUnknown() || all[d].high.isUnknown()) all[d] = {};
     }
   }
 }
 
-std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  return shapeToString(Shape(shape.begin(), shape.end()));
+std::string shapeText(llvm::ArrayRef<SymInt> shape) {
+  std::string text;
+  for (const SymInt& size : shape) text += (text.empty() ? "[" : ", ") + size.text();
+  return text.empty() ? "[]" : text + "]";
+}
+
+/// Whether one is given late and they are not known to be the same.
+bool mayDiffer(const SymInt& a, const SymInt& b) {
+  if (a.isConstant() && b.isConstant()) return false;
+  if (a == b) return false;
+  const std::optional<shape::DimExpr> left = a.expr(), right = b.expr();
+  return !left || !right || shape::DimExpr::equal(*left, *right) != true;
+}
+
+/// Sizes that depend on free dimensions are the same in both.
+bool fits(const OperandView& view, const Node& node) {
+  for (size_t d = 0; d < view.sizes.size() && d < node.shape.size(); ++d)
+    if (mayDiffer(view.sizes[d], node.shape[d])) return false;
+  return true;
 }
 
 }  // namespace
+
+int signOf(const SymInt& number) {
+  if (number.isConstant()) return number.value() < 0 ? -1 : 1;
+  const std::optional<shape::DimExpr> expr = number.expr();
+  if (!expr) return 0;
+  const shape::Interval range = expr->interval();
+  return range.low >= 0 ? 1 : range.high <= 0 ? -1 : 0;
+}
+
+std::vector<int64_t> PlanBuilder::mapKey(const IndexMap& map) {
+  // A size is no such number.
+  constexpr int64_t kEnd = INT64_MIN, kSymbolic = INT64_MIN + 1;
+  std::vector<int64_t> key;
+  auto add = [&](const SymInt& number) {
+    if (number.isConstant()) {
+      key.push_back(number.value());
+      return;
+    }
+    auto it = llvm::find(keyed_, number);
+    if (it == keyed_.end()) it = keyed_.insert(it, number);
+    key.push_back(kSymbolic);
+    key.push_back(it - keyed_.begin());
+  };
+  for (const Affine& a : map) {
+    for (int d = 0; d < kMaxIterDims; ++d)
+      if (!isZero(a.coef[d])) {
+        key.push_back(d);
+        add(a.coef[d]);
+      }
+    for (const Term& term : a.terms) {
+      key.push_back(-1 - term.prim);
+      add(term.factor);
+    }
+    key.push_back(kEnd);
+    add(a.constant);
+  }
+  return key;
+}
 
 int PlanBuilder::fail(const Node& node, const std::string& why) {
   std::string what = node.name.empty() ? "an operand of a TPC kernel" : node.name + " in a TPC kernel";
@@ -166,27 +204,30 @@ int PlanBuilder::reduce(ReduceKind kind, int operand, uint32_t dims, ElementType
 }
 
 /// Which elements of a dim are read at an iteration, as far as one dim of the index space tells.
-recipe::DimRead PlanBuilder::dimRead(const Affine& affine) const {
-  recipe::DimRead read;
+SymDimRead PlanBuilder::dimRead(const Affine& affine) const {
+  SymDimRead read;
   if (!affine.terms.empty()) return read;
   read.low = read.high = affine.constant;
   for (int d = 0; d < numDims(); ++d) {
-    const int64_t coef = affine.coef[d];
-    if (coef == 0 || plan_.dims[d].size == 1) continue;
+    const SymInt& coef = affine.coef[d];
+    if (isZero(coef) || plan_.dims[d].size == 1) continue;
+    const int sign = signOf(coef);
+    if (sign == 0) return {};
     if (d < plan_.rank) {
-      if (read.dim >= 0 || coef < 0) return {};
+      if (read.dim >= 0 || sign < 0) return {};
       read.dim = d;
       read.scale = coef;
     } else {
-      (coef < 0 ? read.low : read.high) += coef * (plan_.dims[d].size - 1);
+      (sign < 0 ? read.low : read.high) += coef * (plan_.dims[d].size - 1);
     }
   }
-  return read.dim >= 0 ? read : recipe::DimRead{};
+  if (read.low.isUnknown() || read.high.isUnknown() || read.scale.isUnknown()) return {};
+  return read.dim >= 0 ? read : SymDimRead{};
 }
 
 int PlanBuilder::load(int input, const IndexMap& map) {
   const OperandView& view = inputs_[input];
-  std::vector<recipe::DimRead> reads;
+  std::vector<SymDimRead> reads;
   for (const Affine& affine : map) reads.push_back(dimRead(affine));
   plan_.reads.resize(inputs_.size());
   uniteReads(plan_.reads[input], reads);
@@ -196,7 +237,8 @@ int PlanBuilder::load(int input, const IndexMap& map) {
   prim.source = input;
   for (size_t d = 0; d < map.size(); ++d) {
     if (view.sizes[d] == 1) continue;
-    for (int i = 0; i < kMaxIterDims; ++i) prim.address.coef[i] += view.strides[d] * map[d].coef[i];
+    for (int i = 0; i < kMaxIterDims; ++i)
+      if (!isZero(map[d].coef[i])) prim.address.coef[i] += view.strides[d] * map[d].coef[i];
     prim.address.constant += view.strides[d] * map[d].constant;
     for (const Term& term : map[d].terms) prim.address.terms.push_back({term.prim, term.factor * view.strides[d]});
   }
@@ -217,7 +259,35 @@ int PlanBuilder::loadTable(int table, int dim) {
   return add(std::move(prim));
 }
 
-int PlanBuilder::reductionDim(const std::string& key, int64_t size) {
+int PlanBuilder::size(const SymInt& number, ElementType type) {
+  if (number.isConstant()) return constant(static_cast<double>(number.value()), type);
+  Prim prim;
+  prim.kind = Prim::Kind::Size;
+  prim.type = type;
+  prim.size = number;
+  auto [it, inserted] =
+      primKeys_.emplace("size" + std::to_string(static_cast<int>(type)) + "," + number.text(), 0);
+  if (inserted) it->second = add(std::move(prim));
+  return it->second;
+}
+
+int PlanBuilder::index(const Affine& position) {
+  Prim prim;
+  prim.kind = Prim::Kind::Index;
+  prim.type = ElementType::kI64;
+  prim.address = position;
+  return add(std::move(prim));
+}
+
+int PlanBuilder::tapCount(const TapBounds& taps, int anchor) {
+  Prim prim;
+  prim.kind = Prim::Kind::TapCount;
+  prim.taps = taps;
+  prim.anchor = anchor;
+  return add(std::move(prim));
+}
+
+int PlanBuilder::reductionDim(const std::string& key, const SymInt& size) {
   auto [it, inserted] = reductionDims_.emplace(key, 0);
   if (!inserted) return it->second;
   if (plan_.dims.size() >= kMaxIterDims) {
@@ -233,9 +303,9 @@ int PlanBuilder::reductionDim(const std::string& key, int64_t size) {
 
 int PlanBuilder::pureDim(const Affine& affine) const {
   int found = -1;
-  if (affine.constant != 0 || !affine.terms.empty()) return -1;
+  if (!isZero(affine.constant) || !affine.terms.empty()) return -1;
   for (int d = 0; d < kMaxIterDims; ++d) {
-    if (affine.coef[d] == 0) continue;
+    if (isZero(affine.coef[d])) continue;
     if (affine.coef[d] != 1 || found >= 0) return -1;
     found = d;
   }
@@ -248,12 +318,24 @@ int PlanBuilder::choosePiece(int count) {
   numPieces_ = count;
   return piece_;
 }
-void PlanBuilder::restrictBox(int dim, int64_t low, int64_t high) {
-  plan_.boxLow[dim] = std::max(plan_.boxLow[dim], low);
-  plan_.boxHigh[dim] = std::min(plan_.boxHigh[dim], high);
+void PlanBuilder::restrictBox(int dim, const SymInt& low, const SymInt& high) {
+  SymInt &boxLow = plan_.boxLow[dim], &boxHigh = plan_.boxHigh[dim];
+  const bool isConstant = low.isConstant() && high.isConstant() && boxHigh.isConstant();
+  boxLow = isZero(boxLow) && !isConstant ? low : SymInt::max(boxLow, low);
+  boxHigh = boxHigh == plan_.dims[dim].size && !isConstant ? high : SymInt::min(boxHigh, high);
 }
 
-IndexMap PlanBuilder::broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const {
+int PlanBuilder::broadcastOperand(const Node& node, int operand, const IndexMap& map) {
+  llvm::ArrayRef<SymInt> shape = graph_.nodes[operand].shape;
+  const size_t offset = node.shape.size() - shape.size();
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1 && mayDiffer(shape[d], node.shape[offset + d]))
+      return fail(node, "an operand of size " + shape[d].text() + " for a result of size " +
+                            node.shape[offset + d].text() + ", which may be another one");
+  return lower(operand, broadcastMap(map, shape));
+}
+
+IndexMap PlanBuilder::broadcastMap(const IndexMap& map, llvm::ArrayRef<SymInt> operandShape) const {
   IndexMap result(operandShape.size());
   size_t offset = map.size() - operandShape.size();
   for (size_t d = 0; d < operandShape.size(); ++d)
@@ -282,8 +364,7 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
       result = fail(node, "wrong number of operands");
     } else {
       llvm::SmallVector<int, 3> operands;
-      for (int operand : node.operands)
-        operands.push_back(lower(operand, broadcastMap(map, graph_.nodes[operand].shape)));
+      for (int operand : node.operands) operands.push_back(broadcastOperand(node, operand, map));
       llvm::SmallVector<double, 2> params;
       for (const char* name : op->params)
         if (name) params.push_back(node.floatAttr(name));
@@ -314,6 +395,9 @@ StatusOr<KernelPlan> PlanBuilder::build() {
     if (view.type != node.type || view.sizes.size() != node.shape.size() || view.strides.size() != view.sizes.size())
       return invalidArgument("input " + std::to_string(node.input) + " of a kernel has the view " +
                              shapeText(view.sizes) + " for the shape " + shapeText(node.shape));
+    if (!fits(view, node))
+      return invalidArgument("input " + std::to_string(node.input) + " of a kernel has the sizes " +
+                             shapeText(view.sizes) + " where its body says " + shapeText(node.shape));
   }
   const OperandView& first = outputs_[0];
   plan_.rank = static_cast<int>(first.sizes.size());
@@ -332,6 +416,9 @@ StatusOr<KernelPlan> PlanBuilder::build() {
     if (view.sizes.size() != result.shape.size() || view.strides.size() != view.sizes.size() ||
         view.type != result.type)
       return invalidArgument("output " + std::to_string(k) + " of a kernel does not fit its view");
+    if (!fits(view, result))
+      return invalidArgument("output " + std::to_string(k) + " of a kernel has the sizes " + shapeText(view.sizes) +
+                             " where its body says " + shapeText(result.shape));
     // Outputs have the index space's shape, or 1 where a row was reduced.
     if (static_cast<int>(view.sizes.size()) != plan_.rank)
       return unimplemented("outputs of a TPC kernel must have one rank");
@@ -376,6 +463,39 @@ StatusOr<KernelPlan> PlanBuilder::build() {
   return std::move(plan_);
 }
 
+/// The numbers of a plan that are known at launch, each once.
+static void collectNumbers(const KernelPlan& plan, std::vector<SymInt>& numbers) {
+  auto add = [&](const SymInt& number) {
+    if (!number.isConstant() && !llvm::is_contained(numbers, number)) numbers.push_back(number);
+  };
+  auto addAddress = [&](const Affine& address) {
+    for (const SymInt& coef : address.coef) add(coef);
+    add(address.constant);
+    for (const Term& term : address.terms) add(term.factor);
+  };
+  auto addTaps = [&](const std::optional<TapBounds>& taps) {
+    if (!taps) return;
+    add(taps->low);
+    add(taps->high);
+  };
+  for (const IterDim& dim : plan.dims) {
+    add(dim.size);
+    addTaps(dim.taps);
+  }
+  for (const auto* box : {&plan.boxLow, &plan.boxHigh})
+    for (const SymInt& end : *box) add(end);
+  add(plan.windowLow);
+  add(plan.windowHigh);
+  for (size_t p = 0; p < plan.prims.size(); ++p) {
+    const Prim& prim = plan.prims[p];
+    if (!plan.reachable[p]) continue;
+    addAddress(prim.address);
+    addTaps(prim.taps);
+    if (prim.kind == Prim::Kind::Size) add(prim.size);
+  }
+  for (const Store& store : plan.stores) addAddress(store.address);
+}
+
 /// A kernel that only moves f64 does not care what the bits mean: the same kernel over i64, which
 /// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
 static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
@@ -405,9 +525,9 @@ static llvm::SmallVector<OperandView, 4> viewsAsBits(llvm::ArrayRef<OperandView>
 }
 
 StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
-                                   llvm::ArrayRef<OperandView> outputs) {
+                                   llvm::ArrayRef<OperandView> outputs, const shape::SymbolBounds& bounds) {
   if (std::optional<KernelGraph> bits = movedAsBits(graph))
-    return planKernel(*bits, viewsAsBits(inputs), viewsAsBits(outputs));
+    return planKernel(*bits, viewsAsBits(inputs), viewsAsBits(outputs), bounds);
   // A pad of all dimensions that an operand can have: its middle and two edges each. The parts of a
   // longer concatenation are copied one by one (compiler/schedule).
   constexpr int kMaxNodes = 96, kMaxRank = 8, kMaxPieces = 1 + 2 * kMaxRank;
@@ -427,7 +547,7 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     pieces = builder.pieces();
     if (pieces > kMaxPieces)
       return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) + " pieces");
-    if (Status status = finishPlan(*plan); !status.ok()) return status;
+    if (Status status = finishPlan(*plan, bounds); !status.ok()) return status;
     result.rank = static_cast<uint32_t>(plan->rank);
     for (int d = 0; d < plan->rank; ++d)
       if (plan->dims[d].row) result.wholeDims |= 1u << d;
@@ -435,9 +555,17 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     for (size_t i = 0; i < plan->reads.size(); ++i)
       if (!plan->reads[i].empty()) uniteReads(result.reads[i], plan->reads[i]);
     bool empty = false;
-    for (int d = 0; d < plan->rank; ++d) empty |= plan->boxLow[d] >= plan->boxHigh[d];
+    for (int d = 0; d < plan->rank; ++d) {
+      // What may have elements for some sizes has its loops.
+      const std::optional<int64_t> extent = (plan->boxHigh[d] - plan->boxLow[d]).constant();
+      empty |= extent && *extent <= 0;
+    }
     if (!empty) result.pieces.push_back(std::move(*plan));
   }
+  for (const KernelPlan& plan : result.pieces) collectNumbers(plan, result.dims);
+  for (const SymInt& number : result.dims)
+    if (number.isUnknown())
+      return unimplemented("a TPC kernel needs a number that no expression of the free dimensions gives");
   return result;
 }
 

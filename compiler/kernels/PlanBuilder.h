@@ -27,8 +27,14 @@ class PlanBuilder {
   int lower(int node, const IndexMap& map);
   const Node& node(int index) const { return graph_.nodes[index]; }
   /// The map of an operand that broadcasts against a node's result (NumPy's alignment).
-  IndexMap broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const;
+  IndexMap broadcastMap(const IndexMap& map, llvm::ArrayRef<SymInt> operandShape) const;
   int constant(double value, ElementType type);
+  /// A number that may be known at launch only.
+  int size(const SymInt& number, ElementType type);
+  /// The position that an address is, as i64.
+  int index(const Affine& position);
+  /// How many taps there are at the index of dim `anchor`, at least 1, as f32.
+  int tapCount(const TapBounds& taps, int anchor);
   int lane(mlir::TypeID op, llvm::ArrayRef<int> operands, ElementType result, llvm::ArrayRef<double> params = {});
   /// The bits of a value as an integer: of what memory holds as they are there, of a computed value once rounded.
   int bitsOf(int prim);
@@ -39,7 +45,7 @@ class PlanBuilder {
   /// table[index of dim], or its first entry for dim -1.
   int loadTable(int table, int dim);
   /// A new dim that is reduced over; equal keys give the same dim.
-  int reductionDim(const std::string& key, int64_t size);
+  int reductionDim(const std::string& key, const SymInt& size);
   IterDim& dim(int index) { return plan_.dims[index]; }
   int numDims() const { return static_cast<int>(plan_.dims.size()); }
   /// The iteration dim that `affine` is (coefficient 1, nothing else), or -1.
@@ -53,7 +59,8 @@ class PlanBuilder {
 
   /// Sets the number of pieces and this plan's box along a dim.
   int choosePiece(int count);
-  void restrictBox(int dim, int64_t low, int64_t high);
+  /// `low` and `high` lie within the dim, for all sizes.
+  void restrictBox(int dim, const SymInt& low, const SymInt& high);
 
   int fail(const Node& node, const std::string& why);
   int rankOfIndexSpace() const { return plan_.rank; }
@@ -61,7 +68,10 @@ class PlanBuilder {
  private:
   struct Key;
   int add(Prim prim);
-  recipe::DimRead dimRead(const Affine& affine) const;
+  SymDimRead dimRead(const Affine& affine) const;
+  /// The operand of a lane-wise op, at the places that its result's `map` names.
+  int broadcastOperand(const Node& node, int operand, const IndexMap& map);
+  std::vector<int64_t> mapKey(const IndexMap& map);
 
   const KernelGraph& graph_;
   llvm::ArrayRef<OperandView> inputs_, outputs_;
@@ -70,6 +80,7 @@ class PlanBuilder {
   KernelPlan plan_;
   std::map<std::pair<int, std::vector<int64_t>>, int> lowered_;
   std::map<std::string, int> reductionDims_, primKeys_;
+  std::vector<SymInt> keyed_;  ///< Numbers that are no constants, as mapKey() counts them.
   Status error_;
 };
 
@@ -86,6 +97,9 @@ llvm::ArrayRef<OpLowering> windowLowerings();    ///< Pooling, depthwise convolu
 llvm::ArrayRef<OpLowering> movementLowerings();  ///< Concat, pad, gather, resize, views.
 
 /// Chooses loop order, vector dim and local memory.
-Status finishPlan(KernelPlan& plan);
+Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds);
+
+/// +1 and -1 where a number has that sign, or is 0, for all sizes; 0 where that is not known. 0 itself counts as +1.
+int signOf(const SymInt& number);
 
 }  // namespace hpu::kernels

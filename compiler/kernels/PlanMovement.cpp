@@ -11,9 +11,10 @@ namespace hpu::kernels {
 using namespace ir;
 namespace {
 
-Affine times(const Affine& a, int64_t factor) {
+Affine times(const Affine& a, const SymInt& factor) {
   Affine result = a;
-  for (int64_t& c : result.coef) c *= factor;
+  for (SymInt& c : result.coef)
+    if (!isZero(c)) c *= factor;
   result.constant *= factor;
   for (Term& term : result.terms) term.factor *= factor;
   return result;
@@ -34,9 +35,10 @@ int lowerTranspose(PlanBuilder& b, const Node& node, const IndexMap& map) {
 
 int lowerSlice(PlanBuilder& b, const Node& node, const IndexMap& map) {
   IndexMap operandMap(map.size());
+  const SymbolicNumbers::Numbers starts = node.numbersAttr("starts");
   for (size_t d = 0; d < map.size(); ++d) {
     operandMap[d] = times(map[d], node.intsAttr("steps")[d]);
-    operandMap[d].constant += node.intsAttr("starts")[d];
+    operandMap[d].constant += starts[d];
   }
   return b.lower(node.operands[0], operandMap);
 }
@@ -49,21 +51,32 @@ int lowerCopy(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], map);
 }
 
+/// Whether the dims whose sizes are multiplied to `left` need one more, rather than those of `right`: by what one leaves
+/// of the other for all sizes, else by their values.
+bool isSmaller(const SymInt& left, const SymInt& right) {
+  if (!left.isConstant() || !right.isConstant()) {
+    if (left.dividedBy(right)) return false;
+    if (right.dividedBy(left)) return true;
+  }
+  return left.value() < right.value();
+}
+
 /// Result dims may split an operand dim (that is an affine sum), not merge several of them.
 int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
-  llvm::ArrayRef<int64_t> to = node.shape, from = b.node(node.operands[0]).shape;
+  llvm::ArrayRef<SymInt> to = node.shape, from = b.node(node.operands[0]).shape;
   IndexMap operandMap(from.size());
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
     // The next group of operand dims [i, i2) and result dims [j, j2) with the same number of
     // elements.
     size_t i2 = i, j2 = j;
-    int64_t left = i2 < from.size() ? from[i2++] : 1, right = j2 < to.size() ? to[j2++] : 1;
+    SymInt left = i2 < from.size() ? from[i2++] : 1, right = j2 < to.size() ? to[j2++] : 1;
     while (left != right) {
-      int64_t& smaller = left < right ? left : right;
-      llvm::ArrayRef<int64_t> shape = left < right ? from : to;
-      size_t& at = left < right ? i2 : j2;
-      if (at >= shape.size() || left < 0 || right < 0)
+      const bool extendLeft = isSmaller(left, right);
+      SymInt& smaller = extendLeft ? left : right;
+      llvm::ArrayRef<SymInt> shape = extendLeft ? from : to;
+      size_t& at = extendLeft ? i2 : j2;
+      if (at >= shape.size() || left.value() < 0 || right.value() < 0)
         return b.fail(node, "the reshape of a computed value must have known sizes");
       smaller *= shape[at++];
     }
@@ -74,7 +87,7 @@ int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
       wide = static_cast<int>(d);
     }
     Affine sum;
-    int64_t factor = 1;
+    SymInt factor = 1;
     for (size_t d = j2; d-- > j;) {
       if (to[d] != 1) sum = plus(sum, times(map[d], factor));
       factor *= to[d];
@@ -93,9 +106,9 @@ int lowerConcat(PlanBuilder& b, const Node& node, const IndexMap& map) {
   int dim = b.pureDim(map[axis]);
   if (dim < 0 || dim >= b.rankOfIndexSpace())
     return b.fail(node, "its axis is not a dimension of the kernel's index space");
-  int64_t offset = 0;
+  SymInt offset;
   for (int i = 0; i < piece; ++i) offset += b.node(node.operands[i]).shape[axis];
-  int64_t size = b.node(node.operands[piece]).shape[axis];
+  const SymInt& size = b.node(node.operands[piece]).shape[axis];
   b.restrictBox(dim, offset, offset + size);
   IndexMap operandMap(map);
   operandMap[axis].constant -= offset;
@@ -105,10 +118,10 @@ int lowerConcat(PlanBuilder& b, const Node& node, const IndexMap& map) {
 
 int lowerPad(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
-  llvm::ArrayRef<int64_t> low = node.intsAttr("low"), high = node.intsAttr("high");
+  const SymbolicNumbers::Numbers low = node.numbersAttr("low"), high = node.numbersAttr("high");
   llvm::SmallVector<size_t, 4> padded;
   for (size_t d = 0; d < low.size(); ++d)
-    if (low[d] || high[d]) padded.push_back(d);
+    if (!isZero(low[d]) || !isZero(high[d])) padded.push_back(d);
   // Piece 0 is the operand; then, for each padded dim, what lies below and above it, as far as
   // earlier padded dims are inside the operand.
   int piece = b.choosePiece(1 + 2 * static_cast<int>(padded.size()));
@@ -131,6 +144,13 @@ int lowerPad(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], operandMap);
 }
 
+/// Where a gather reads along its axis, of `size` elements.
+int gatherIndex(PlanBuilder& b, int index, const SymInt& size) {
+  constexpr ElementType i64 = ElementType::kI64;
+  if (size.isConstant()) return b.lane(kind<GatherIndex>(), {index}, i64, {static_cast<double>(size.value())});
+  return b.lane(kind<GatherIndexOf>(), {index, b.size(size, i64), b.size(size - 1, i64)}, i64);
+}
+
 int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   const Node& indices = b.node(node.operands[1]);
@@ -140,8 +160,7 @@ int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
   for (size_t d = 0; d < indexRank; ++d)
     if (indices.shape[d] == 1) indexMap[d] = Affine();
   if (x.shape[axis] == 0) return b.constant(0, node.type);
-  int index = b.lane(kind<GatherIndex>(), {b.lower(node.operands[1], indexMap)}, ElementType::kI64,
-                     {static_cast<double>(x.shape[axis])});
+  int index = gatherIndex(b, b.lower(node.operands[1], indexMap), x.shape[axis]);
   IndexMap operandMap(map.begin(), map.begin() + axis);
   Affine looked;
   looked.terms.push_back({index, 1});
@@ -154,14 +173,87 @@ int lowerGatherElements(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   auto axis = static_cast<size_t>(node.intAttr("axis"));
   if (x.shape[axis] == 0) return b.constant(0, node.type);
-  int index = b.lane(kind<GatherIndex>(), {b.lower(node.operands[1], map)}, ElementType::kI64,
-                     {static_cast<double>(x.shape[axis])});
+  int index = gatherIndex(b, b.lower(node.operands[1], map), x.shape[axis]);
   IndexMap operandMap(map);
   operandMap[axis] = Affine();
   operandMap[axis].terms.push_back({index, 1});
   for (size_t d = 0; d < x.shape.size(); ++d)
     if (d != axis && x.shape[d] == 1) operandMap[d] = Affine();
   return b.lower(node.operands[0], operandMap);
+}
+
+/// starts[0] + i * steps[0], as integers of 64 bits are converted to the result's type.
+int lowerRange(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  Affine position = times(map[0], node.intsAttr("steps")[0]);
+  position.constant += node.numbersAttr("starts")[0];
+  int index = b.index(position);
+  return node.type == ElementType::kI64 ? index : b.lane(kind<CastOp>(), {index}, node.type);
+}
+
+/// How a resize reads along one of its dims: one tap, or two with weights (prims; -1: one tap).
+struct ResizedDim {
+  Affine first, second;
+  int weight = -1, rest = -1;
+};
+
+Affine lookedUp(int position) {
+  Affine looked;
+  looked.terms.push_back({position, 1});
+  return looked;
+}
+
+/// From tables, one entry for each position.
+ResizedDim resizedByTables(PlanBuilder& b, const Affine& position, const ir::ResizeDim& resized, bool linear,
+                           ir::NearestMode rounding) {
+  ResizedDim result{position, position};
+  Table low, high, fraction, remainder;
+  fraction.type = remainder.type = ElementType::kF32;
+  bool identity = resized.in == resized.out;
+  for (int64_t p = 0; p < resized.out; ++p) {
+    const float source = resized.coordinate(p);
+    if (linear) {
+      const ir::LinearTap tap = ir::linearTap(source, resized.in);
+      low.ints.push_back(tap.low);
+      high.ints.push_back(tap.high);
+      fraction.floats.push_back(static_cast<float>(tap.weight));
+      remainder.floats.push_back(static_cast<float>(1 - tap.weight));
+      identity &= tap.low == tap.high;
+    } else {
+      low.ints.push_back(ir::nearestElement(rounding, source, resized.in));
+    }
+    identity &= low.ints.back() == p;
+  }
+  if (identity) return result;
+  const int dim = resized.out == 1 ? -1 : b.pureDim(position);
+  auto load = [&](const Table& table) { return b.loadTable(b.table(table), dim); };
+  result.first = lookedUp(load(low));
+  if (!linear) return result;
+  result.second = lookedUp(load(high));
+  result.weight = load(fraction);
+  result.rest = load(remainder);
+  return result;
+}
+
+/// Computed for each position, where sizes are known at launch only.
+ResizedDim resizedByArithmetic(PlanBuilder& b, const Affine& position, const SymInt& in, const SymInt& out,
+                               ir::CoordMode mode, double scale, bool linear, ir::NearestMode rounding) {
+  constexpr ElementType f32 = ElementType::kF32, i64 = ElementType::kI64;
+  const int last = b.size(in - 1, i64);
+  const int coordinate = b.lane(kind<ResizeCoordinate>(), {b.index(position), b.size(in, i64), b.size(out, i64)}, f32,
+                                {static_cast<double>(mode), scale});
+  ResizedDim result;
+  if (!linear) {
+    result.first = lookedUp(
+        b.lane(kind<ResizeNearest>(), {coordinate, last}, i64, {static_cast<double>(static_cast<int64_t>(rounding))}));
+    return result;
+  }
+  const int low = b.lane(kind<ResizeLow>(), {coordinate, last}, i64);
+  const int fraction = b.lane(kind<ResizeFraction>(), {coordinate, last}, f32);
+  result.first = lookedUp(low);
+  result.second = lookedUp(b.lane(kind<ResizeHigh>(), {low, fraction}, i64));
+  result.weight = b.lane(kind<ResizeWeight>(), {fraction}, f32);
+  result.rest = b.lane(kind<SubOp>(), {b.constant(1, f32), result.weight}, f32);
+  return result;
 }
 
 int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -172,45 +264,21 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   auto rounding = static_cast<ir::NearestMode>(node.intAttr("nearest"));
   if (linear && !isFloatType(node.type))
     return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
-  Affine first[2], second[2];
-  int weight[2] = {-1, -1}, rest[2] = {-1, -1};
+  ResizedDim dims[2];
   for (int i = 0; i < 2; ++i) {
-    int64_t in = x.shape[2 + i], out = node.shape[2 + i];
-    first[i] = second[i] = map[2 + i];
-    int dim = b.pureDim(map[2 + i]);
-    if (out != 1 && dim < 0) return b.fail(node, "its dims are not those of the kernel's index space");
-    if (out > kMostTableEntries)
-      return b.fail(node, "it resizes to " + std::to_string(out) + " elements along one dimension, at most " +
-                              std::to_string(kMostTableEntries) + " are supported");
-    const ir::ResizeDim resized{coordinates, in, out, scales->floats[i]};
-    Table low, high, fraction, remainder;
-    fraction.type = remainder.type = ElementType::kF32;
-    bool identity = in == out;
-    for (int64_t p = 0; p < out; ++p) {
-      const float source = resized.coordinate(p);
-      if (linear) {
-        const ir::LinearTap tap = ir::linearTap(source, in);
-        low.ints.push_back(tap.low);
-        high.ints.push_back(tap.high);
-        fraction.floats.push_back(static_cast<float>(tap.weight));
-        remainder.floats.push_back(static_cast<float>(1 - tap.weight));
-        identity &= tap.low == tap.high;
-      } else {
-        low.ints.push_back(ir::nearestElement(rounding, source, in));
-      }
-      identity &= low.ints.back() == p;
+    const SymInt &in = x.shape[2 + i], &out = node.shape[2 + i];
+    const Affine& position = map[2 + i];
+    if (out != 1 && b.pureDim(position) < 0)
+      return b.fail(node, "its dims are not those of the kernel's index space");
+    if (!in.isConstant() || !out.isConstant()) {
+      dims[i] = resizedByArithmetic(b, position, in, out, coordinates, scales->floats[i], linear, rounding);
+      continue;
     }
-    if (identity) continue;
-    auto lookUp = [&](const Table& table) {
-      Affine looked;
-      looked.terms.push_back({b.loadTable(b.table(table), out == 1 ? -1 : dim), 1});
-      return looked;
-    };
-    first[i] = lookUp(low);
-    if (!linear) continue;
-    second[i] = lookUp(high);
-    weight[i] = b.loadTable(b.table(fraction), out == 1 ? -1 : dim);
-    rest[i] = b.loadTable(b.table(remainder), out == 1 ? -1 : dim);
+    if (out.value() > kMostTableEntries)
+      return b.fail(node, "it resizes to " + out.text() + " elements along one dimension, at most " +
+                              std::to_string(kMostTableEntries) + " are supported");
+    const ir::ResizeDim resized{coordinates, in.value(), out.value(), scales->floats[i]};
+    dims[i] = resizedByTables(b, position, resized, linear, rounding);
   }
   auto at = [&](const Affine& h, const Affine& w) {
     IndexMap operandMap(map);
@@ -221,15 +289,15 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
   auto mix = [&](int a, int c, int i) {
-    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, rest[i]}, f32), b.lane(kind<MulOp>(), {c, weight[i]}, f32)},
+    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
                   f32);
   };
   auto alongWidth = [&](const Affine& h) {
-    int left = at(h, first[1]);
-    return weight[1] < 0 ? left : mix(left, at(h, second[1]), 1);
+    int left = at(h, dims[1].first);
+    return dims[1].weight < 0 ? left : mix(left, at(h, dims[1].second), 1);
   };
-  int top = alongWidth(first[0]);
-  return weight[0] < 0 ? top : mix(top, alongWidth(second[0]), 0);
+  int top = alongWidth(dims[0].first);
+  return dims[0].weight < 0 ? top : mix(top, alongWidth(dims[0].second), 0);
 }
 
 }  // namespace
@@ -246,6 +314,7 @@ llvm::ArrayRef<OpLowering> movementLowerings() {
       {kind<GatherOp>(), lowerGather},
       {kind<GatherElementsOp>(), lowerGatherElements},
       {kind<ResizeOp>(), lowerResize},
+      {kind<RangeOp>(), lowerRange},
   };
   return table;
 }

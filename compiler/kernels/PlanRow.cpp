@@ -9,7 +9,7 @@ namespace {
 
 /// The iteration dims that `axes` of a value under `map` are, as a mask; false when one is not a
 /// dim.
-bool dimsOfAxes(PlanBuilder& b, const IndexMap& map, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> axes,
+bool dimsOfAxes(PlanBuilder& b, const IndexMap& map, llvm::ArrayRef<SymInt> shape, llvm::ArrayRef<int64_t> axes,
                 uint32_t& mask) {
   mask = 0;
   for (int64_t axis : axes) {
@@ -21,16 +21,16 @@ bool dimsOfAxes(PlanBuilder& b, const IndexMap& map, llvm::ArrayRef<int64_t> sha
   return true;
 }
 
-int64_t elementsOf(const Node& node, llvm::ArrayRef<int64_t> axes) {
-  int64_t count = 1;
+SymInt elementsOf(const Node& node, llvm::ArrayRef<int64_t> axes) {
+  SymInt count = 1;
   for (int64_t axis : axes) count *= node.shape[axis];
   return count;
 }
 
 /// The mean of `count` numbers from their sum, in f32 as all maths of a row op. Divided, so that the mean of equal
 /// numbers is that number: a product with 1 / count often is not.
-int meanOf(PlanBuilder& b, int sum, int64_t count) {
-  return b.lane(kind<DivOp>(), {sum, b.constant(static_cast<double>(count), ElementType::kF32)}, ElementType::kF32);
+int meanOf(PlanBuilder& b, int sum, const SymInt& count) {
+  return b.lane(kind<DivOp>(), {sum, b.size(count, ElementType::kF32)}, ElementType::kF32);
 }
 
 struct Row {
@@ -64,7 +64,7 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
 }
 
 /// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
-int normalised(PlanBuilder& b, const Node& node, int x, Row row, int64_t count) {
+int normalised(PlanBuilder& b, const Node& node, int x, Row row, const SymInt& count) {
   constexpr ElementType f32 = ElementType::kF32;
   int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), count);
   int centred = b.lane(kind<SubOp>(), {x, mean}, f32);
@@ -138,7 +138,7 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
     for (const Affine& a : operandMap) share &= !share || a.coef[aligned] == 0;
     // ... otherwise a dim of its own.
     int dim = share ? static_cast<int>(aligned)
-                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" + std::to_string(x.shape[axis]),
+                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" + x.shape[axis].text(),
                                      x.shape[axis]);
     operandMap[axis].coef[dim] = 1;
     mask |= 1u << dim;
@@ -152,13 +152,12 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
   if (node.is<ReduceMinOp>()) return b.reduce(ReduceKind::Min, value, mask, type);
   if (node.is<ReduceProdOp>()) return b.reduce(ReduceKind::Prod, value, mask, type);
   if (node.is<ReduceSumOp>()) return b.reduce(ReduceKind::Sum, value, mask, type);
-  int64_t count = elementsOf(x, axes);
+  const SymInt count = elementsOf(x, axes);
   if (isFloat) return meanOf(b, b.reduce(ReduceKind::Sum, value, mask, type), count);
   // A sum of narrower integers may leave their type although the mean does not.
   ElementType wide = type == ElementType::kU64 ? type : ElementType::kI64;
   if (type != wide) value = b.lane(kind<CastOp>(), {value}, wide);
-  int mean = b.lane(kind<DivOp>(),
-                    {b.reduce(ReduceKind::Sum, value, mask, wide), b.constant(static_cast<double>(count), wide)}, wide);
+  int mean = b.lane(kind<DivOp>(), {b.reduce(ReduceKind::Sum, value, mask, wide), b.size(count, wide)}, wide);
   return type == wide ? mean : b.lane(kind<CastOp>(), {mean}, type);
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kTypicalLanes = 16;
 
 class Scheduler {
  public:
-  explicit Scheduler(KernelPlan& plan) : plan_(plan) {}
+  Scheduler(KernelPlan& plan, const shape::SymbolBounds& bounds) : plan_(plan), bounds_(bounds) {}
 
   Status run() {
     markReachable();
@@ -32,11 +32,15 @@ class Scheduler {
   bool isBig(int d) const { return plan_.dims[d].runs(); }
   bool isRow(int d) const { return plan_.dims[d].row; }
 
+  static bool hasAddress(const Prim& prim) {
+    return prim.kind == Prim::Kind::Load || prim.kind == Prim::Kind::Index;
+  }
+
   void markReachable() {
     plan_.reachable.assign(plan_.prims.size(), false);
     llvm::SmallVector<int> work;
     for (const Store& store : plan_.stores) work.push_back(store.prim);
-    // The bounds of window taps are tables, not values, so operands and address terms are all there
+    // The bounds of window taps are tables or numbers, not values, so operands and address terms are all there
     // is.
     while (!work.empty()) {
       int p = work.pop_back_val();
@@ -60,10 +64,11 @@ class Scheduler {
         prim.deps |= plan_.prims[term.prim].deps;
         prim.stage = std::max(prim.stage, plan_.prims[term.prim].stage);
       }
-      if (prim.kind == Prim::Kind::Load) {
+      if (prim.anchor >= 0) prim.deps |= 1u << prim.anchor;
+      if (hasAddress(prim)) {
         for (int d = 0; d < kMaxIterDims; ++d) {
           bool exists = d < static_cast<int>(plan_.dims.size());
-          if (exists && isBig(d) && prim.address.coef[d] != 0)
+          if (exists && isBig(d) && !isZero(prim.address.coef[d]))
             prim.deps |= 1u << d;
           else
             prim.address.coef[d] = 0;
@@ -76,7 +81,7 @@ class Scheduler {
       prim.deps &= ~prim.reduceDims;
       ++prim.stage;
       plan_.stages = std::max(plan_.stages, prim.stage);
-      // Window bounds come from tables, by the index of the anchor.
+      // Window bounds go by the index of the anchor.
       for (const IterDim& dim : plan_.dims)
         if (dim.anchor >= 0) prim.deps |= 1u << dim.anchor;
     }
@@ -85,7 +90,7 @@ class Scheduler {
       if (dim.row && !(reduceDims >> d & 1)) dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
       if (!dim.row || !isBig(static_cast<int>(d))) continue;
       plan_.rowDims |= 1u << d;
-      if (dim.indexDim >= 0 && (plan_.boxLow[dim.indexDim] != 0 || plan_.boxHigh[dim.indexDim] != dim.size))
+      if (dim.indexDim >= 0 && (!isZero(plan_.boxLow[dim.indexDim]) || plan_.boxHigh[dim.indexDim] != dim.size))
         return unimplemented("a concat or pad along the dimension that is reduced over");
     }
     return okStatus();
@@ -94,17 +99,17 @@ class Scheduler {
   double iterations(uint32_t dims) const {
     double count = 1;
     for (size_t d = 0; d < plan_.dims.size(); ++d)
-      if (dims >> d & 1) count *= static_cast<double>(std::max<int64_t>(plan_.dims[d].size, 1));
+      if (dims >> d & 1) count *= static_cast<double>(std::max<int64_t>(plan_.dims[d].size.value(), 1));
     return count;
   }
 
   /// An estimate of the time with lanes along `v`, in vector instructions.
   double costOf(int v) const {
     // Short vectors are partly empty, unless the next dims continue them in memory.
-    int64_t length = plan_.dims[v].size;
+    int64_t length = plan_.dims[v].size.value();
     for (int a = 0; a < static_cast<int>(plan_.dims.size()); ++a)
       if (a != v && isBig(a) && isRow(a) == isRow(v) && continues(a, v, plan_.dims[v].size))
-        length *= plan_.dims[a].size;
+        length *= plan_.dims[a].size.value();
     double filled =
         static_cast<double>(length) / static_cast<double>((length + kTypicalLanes - 1) / kTypicalLanes * kTypicalLanes);
     double lanes = kTypicalLanes * filled, cost = 0;
@@ -138,8 +143,9 @@ class Scheduler {
   void chooseVectorDim() {
     double best = 0;
     for (int v = 0; v < static_cast<int>(plan_.dims.size()); ++v) {
-      if (!isBig(v) || plan_.dims[v].lowTable >= 0) continue;
+      if (!isBig(v) || plan_.dims[v].isCut()) continue;
       if (llvm::any_of(plan_.dims, [&](const IterDim& dim) { return dim.anchor == v; })) continue;
+      if (llvm::any_of(plan_.prims, [&](const Prim& prim) { return prim.anchor == v; })) continue;
       double cost = costOf(v);
       if (plan_.vectorDim >= 0 && cost >= best) continue;
       plan_.vectorDim = v;
@@ -150,11 +156,11 @@ class Scheduler {
   void orderLoops() {
     auto distance = [&](int d) {
       int64_t coef = 0;
-      for (const Store& store : plan_.stores) coef = std::max(coef, std::abs(store.address.coef[d]));
+      for (const Store& store : plan_.stores) coef = std::max(coef, std::abs(store.address.coef[d].value()));
       if (coef) return coef;
       for (size_t p = 0; p < plan_.prims.size(); ++p)
         if (plan_.reachable[p] && plan_.prims[p].kind == Prim::Kind::Load)
-          coef = std::max(coef, std::abs(plan_.prims[p].address.coef[d]));
+          coef = std::max(coef, std::abs(plan_.prims[p].address.coef[d].value()));
       return coef;
     };
     for (int d = 0; d < static_cast<int>(plan_.dims.size()); ++d) {
@@ -170,16 +176,17 @@ class Scheduler {
 
   /// Whether dim `a` goes on in memory where dim `b`, of `size` elements, ends, in all operands; but for tables, if any
   /// number of copies of them is given.
-  bool continues(int a, int b, int64_t size, int64_t tableCopies = 0) const {
+  bool continues(int a, int b, const SymInt& size, int64_t tableCopies = 0) const {
     const IterDim &outer = plan_.dims[a], &inner = plan_.dims[b];
-    if (outer.lowTable >= 0 || inner.lowTable >= 0) return false;
+    if (outer.isCut() || inner.isCut()) return false;
     for (const IterDim& dim : plan_.dims)
       if (dim.anchor == a || dim.anchor == b) return false;
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
       const Prim& prim = plan_.prims[p];
       if (!plan_.reachable[p]) continue;
-      if (prim.kind == Prim::Kind::Load && prim.address.coef[a] != prim.address.coef[b] * size) {
-        bool repeats = tableCopies > 0 && prim.address.coef[a] == 0 && isTable(plan_, prim, tableCopies);
+      if (prim.anchor >= 0 && (prim.anchor == a || prim.anchor == b)) return false;
+      if (hasAddress(prim) && prim.address.coef[a] != prim.address.coef[b] * size) {
+        bool repeats = tableCopies > 0 && isZero(prim.address.coef[a]) && isTable(plan_, prim, tableCopies);
         if (!repeats) return false;
       }
       if (prim.kind == Prim::Kind::Reduce && (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1)) return false;
@@ -219,7 +226,7 @@ class Scheduler {
     if (v < 0 || isRow(v) || plan_.parallelOrder.size() < 2) return;
     int candidate = plan_.parallelOrder[plan_.parallelOrder.size() - 2];
     if (plan_.tapsOf[0] != candidate && plan_.tapsOf[1] != candidate) return;
-    if (plan_.boxLow[candidate] != 0 || plan_.boxHigh[candidate] != plan_.dims[candidate].size) return;
+    if (!isZero(plan_.boxLow[candidate]) || plan_.boxHigh[candidate] != plan_.dims[candidate].size) return;
     // Only vectors that the outputs share (weights) are worth the other order; pooling has none.
     bool shares = false;
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
@@ -232,11 +239,22 @@ class Scheduler {
     plan_.windowHigh = plan_.dims[candidate].size;
     for (const IterDim& dim : plan_.dims) {
       if (dim.anchor != candidate) continue;
+      if (dim.taps) {
+        const TapBounds& taps = *dim.taps;
+        const int64_t reach = taps.dilation * (taps.kernel - 1) + 1;
+        plan_.windowLow = (taps.padBegin + taps.stride - 1) / taps.stride;
+        plan_.windowHigh =
+            SymInt::min(plan_.windowHigh, (taps.high + (taps.padBegin - reach)).floorDiv(taps.stride) + 1);
+        continue;
+      }
       const Table &low = plan_.tables[dim.lowTable], &high = plan_.tables[dim.highTable];
-      auto whole = [&](int64_t at) { return low.ints[at] == 0 && high.ints[at] == dim.size; };
-      while (plan_.windowLow < plan_.windowHigh && !whole(plan_.windowLow)) ++plan_.windowLow;
-      int64_t end = plan_.windowLow;
-      while (end < plan_.windowHigh && whole(end)) ++end;
+      auto whole = [&](int64_t at) { return low.ints[at] == 0 && high.ints[at] == dim.size.value(); };
+      const int64_t last = plan_.windowHigh.value();
+      int64_t begin = plan_.windowLow.value();
+      while (begin < last && !whole(begin)) ++begin;
+      int64_t end = begin;
+      while (end < last && whole(end)) ++end;
+      plan_.windowLow = begin;
       plan_.windowHigh = end;
     }
     std::swap(plan_.parallelOrder[plan_.parallelOrder.size() - 2], plan_.parallelOrder.back());
@@ -246,7 +264,7 @@ class Scheduler {
     if (plan_.vectorDim < 0 || isRow(plan_.vectorDim) || plan_.windowDim >= 0) return;
     plan_.mergeable = mergeableDims(0);
     // Copies of a table that fill whole vectors.
-    const int64_t size = plan_.dims[plan_.vectorDim].size, lanes = kMaxLanes;
+    const int64_t size = plan_.dims[plan_.vectorDim].size.value(), lanes = kMaxLanes;
     plan_.tpcMergeable = plan_.rowDims ? plan_.mergeable : mergeableDims(lanes / std::gcd(size, lanes));
   }
 
@@ -262,13 +280,13 @@ class Scheduler {
 
   bool isHeavy(int p) const {
     const Prim& prim = plan_.prims[p];
-    if (prim.kind == Prim::Kind::Reduce || prim.kind == Prim::Kind::Constant) return false;
+    if (prim.kind != Prim::Kind::Load && prim.kind != Prim::Kind::Lane) return false;
     if (prim.kind == Prim::Kind::Load) {
       bool looksUp = false;
       for (const Term& term : prim.address.terms)
         looksUp |= plan_.vectorDim >= 0 && plan_.prims[term.prim].deps >> plan_.vectorDim & 1;
-      int64_t coef = plan_.vectorDim >= 0 ? prim.address.coef[plan_.vectorDim] : 0;
-      return looksUp || (coef != 0 && coef != 1);
+      const SymInt coef = plan_.vectorDim >= 0 ? prim.address.coef[plan_.vectorDim] : 0;
+      return looksUp || (!isZero(coef) && coef != 1);
     }
     if (prim.op->heavy && (prim.deps & plan_.rowDims)) return true;
     return llvm::any_of(prim.operands, [&](int operand) { return isHeavy(operand); });
@@ -277,26 +295,28 @@ class Scheduler {
   void placeScratch() {
     if (plan_.stages == 0 || plan_.rowDims == 0) return;
     for (const IterDim& dim : plan_.dims)
-      if (dim.lowTable >= 0) return;
+      if (dim.isCut()) return;
     plan_.rowElements = 1;
     for (int d : plan_.rowOrder) plan_.rowElements *= plan_.dims[d].size;
+    plan_.mostRowElements = mostOf(plan_.rowElements);
     // The host keeps what costs much; a TPC, whose accesses to global memory are slow and to local memory are not, all.
-    plan_.scratchSlots = keepRows(kMaxScratchBytes, [&](int p) {
+    plan_.scratchSlots = keepRows(slotBytes(plan_), kMaxScratchBytes, [&](int p) {
       if (!isHeavy(p)) return false;
       plan_.prims[p].scratch = next_;
       return true;
     });
-    plan_.tpcSlots = keepRows(kMaxScratchBytes - kTableBytes, [&](int p) {
+    const int64_t tpcBytes = slotBytes(plan_, plan_.rowElements.value());
+    plan_.tpcSlots = keepRows(tpcBytes, kMaxScratchBytes - kTableBytes, [&](int p) {
       bool vectors = plan_.vectorDim >= 0 && (plan_.prims[p].deps >> plan_.vectorDim & 1);
       plan_.prims[p].onTpcKept = vectors && plan_.prims[p].kind != Prim::Kind::Constant;
       return plan_.prims[p].onTpcKept;
     });
   }
 
-  /// Rows that several passes need and that `keep` accepts are computed once and kept; returns the slots of local
-  /// memory that they take.
+  /// Rows that several passes need and that `keep` accepts are computed once and kept, in slots of `bytes` each;
+  /// returns the slots of local memory that they take.
   template <typename Keep>
-  int64_t keepRows(int64_t most, Keep keep) {
+  int64_t keepRows(int64_t bytes, int64_t most, Keep keep) {
     next_ = 0;
     std::vector<bool> kept(plan_.prims.size(), false);
     std::vector<std::vector<bool>> used(plan_.stages + 1, kept);
@@ -310,7 +330,7 @@ class Scheduler {
         bool before = false;
         for (int earlier = 0; earlier < pass; ++earlier) before = before || used[earlier][p];
         bool wholeRow = (prim.deps & plan_.rowDims) == plan_.rowDims && isFloatType(prim.type);
-        if (before && !kept[p] && wholeRow && (next_ + 1) * slotBytes(plan_) <= most && keep(p)) {
+        if (before && !kept[p] && wholeRow && (next_ + 1) * bytes <= most && keep(p)) {
           kept[p] = true;
           ++next_;
         }
@@ -334,14 +354,23 @@ class Scheduler {
     return roots;
   }
 
+  /// Its largest value for sizes within the bounds; a large number when it has none.
+  int64_t mostOf(const SymInt& number) const {
+    constexpr int64_t kNoMost = int64_t{1} << 40;
+    if (number.isConstant()) return number.value();
+    const std::optional<shape::DimExpr> expr = number.expr();
+    return expr ? std::clamp<int64_t>(expr->interval(bounds_).high, 0, kNoMost) : kNoMost;
+  }
+
   KernelPlan& plan_;
+  const shape::SymbolBounds& bounds_;
   int64_t next_ = 0;  ///< Slot of local memory.
 };
 
 }  // namespace
 
-Status finishPlan(KernelPlan& plan) {
-  return Scheduler(plan).run();
+Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds) {
+  return Scheduler(plan, bounds).run();
 }
 
 }  // namespace hpu::kernels

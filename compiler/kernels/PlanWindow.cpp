@@ -9,18 +9,32 @@ namespace hpu::kernels {
 using namespace ir;
 namespace {
 
-struct Window : ir::WindowDim {
-  int64_t out = 1;
+struct Window : ir::WindowDim {  ///< `in` at the representatives.
+  int64_t out = 1;               ///< Likewise.
+  SymInt inSize, outSize;
+  /// Whether the number of windows or elements is known at launch only.
+  bool isLate() const { return !inSize.isConstant() || !outSize.isConstant(); }
+  /// The taps of a window that lie in [low, high).
+  TapBounds boundsWithin(const SymInt& low, const SymInt& high) const {
+    return {kernel, stride, dilation, padBegin, low, high};
+  }
 };
 
 Window windowOf(const Node& node, const Node& x, llvm::ArrayRef<int64_t> kernel, int i) {
   llvm::ArrayRef<int64_t> pads = node.intsAttr("pads");
-  return {{x.shape[2 + i], kernel[i], node.intsAttr("strides")[i], node.intsAttr("dilations")[i], pads[i], pads[2 + i]},
-          node.shape[2 + i]};
+  const SymInt &in = x.shape[2 + i], &out = node.shape[2 + i];
+  return {{in.value(), kernel[i], node.intsAttr("strides")[i], node.intsAttr("dilations")[i], pads[i], pads[2 + i],
+           node.intAttr("ceil_mode") != 0},
+          out.value(),
+          in,
+          out};
 }
 
-/// Whether each window holds all its taps within [low, high): the first and the last one tell.
-bool allWhole(const Window& w, int64_t low, int64_t high) {
+/// Whether each window holds all its taps within the operand, or its padding too: the first and the last one tell.
+/// Where sizes are given late, windows that end within the padding do.
+bool allWhole(const Window& w, bool withPadding) {
+  if (w.isLate()) return !w.ceilMode && (withPadding || (w.padBegin == 0 && w.padEnd == 0));
+  const int64_t low = withPadding ? -w.padBegin : 0, high = withPadding ? w.in + w.padEnd : w.in;
   const std::pair<int64_t, int64_t> whole{0, w.kernel};
   return w.taps(0, low, high) == whole && w.taps(w.out - 1, low, high) == whole;
 }
@@ -39,7 +53,11 @@ int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& posi
   b.setTaps(i, anchor);
   std::string key = "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
   int dim = b.reductionDim(key, w.kernel);
-  if (!allWhole(w, 0, w.in) && tablesFit(b, node, w)) {
+  if (!allWhole(w, false) && w.isLate()) {
+    IterDim& iter = b.dim(dim);
+    iter.anchor = anchor;
+    iter.taps = w.boundsWithin(0, w.inSize);
+  } else if (!allWhole(w, false) && tablesFit(b, node, w)) {
     Table low, high;
     for (int64_t p = 0; p < w.out; ++p) {
       auto [first, last] = w.tapsInside(p);
@@ -53,7 +71,8 @@ int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& posi
     iter.highTable = highTable;
   }
   operand.constant = -w.padBegin;
-  for (int d = 0; d < kMaxIterDims; ++d) operand.coef[d] = position.coef[d] * w.stride;
+  for (int d = 0; d < kMaxIterDims; ++d)
+    if (!isZero(position.coef[d])) operand.coef[d] = position.coef[d] * w.stride;
   operand.coef[dim] += w.dilation;
   return dim;
 }
@@ -99,8 +118,16 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
   for (int i = 0; i < 2; ++i) {
     const Window& w = windows[i];
     const int64_t low = includePad ? -w.padBegin : 0, high = includePad ? w.in + w.padEnd : w.in;
-    if (allWhole(w, low, high)) {
+    if (allWhole(w, includePad)) {
       constantCount *= static_cast<double>(w.kernel);
+      continue;
+    }
+    auto multiply = [&](int factor) {
+      count = count < 0 ? factor : b.lane(kind<MulOp>(), {count, factor}, ElementType::kF32);
+    };
+    if (w.isLate()) {
+      const TapBounds taps = includePad ? w.boundsWithin(-w.padBegin, w.inSize + w.padEnd) : w.boundsWithin(0, w.inSize);
+      multiply(b.tapCount(taps, b.pureDim(map[2 + i])));
       continue;
     }
     if (!tablesFit(b, node, w)) return b.constant(0, node.type);
@@ -116,8 +143,7 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
       constantCount *= counts.floats.front();
       continue;
     }
-    int loaded = b.loadTable(b.table(counts), b.pureDim(map[2 + i]));
-    count = count < 0 ? loaded : b.lane(kind<MulOp>(), {count, loaded}, ElementType::kF32);
+    multiply(b.loadTable(b.table(counts), b.pureDim(map[2 + i])));
   }
   // Divided, as means are (PlanRow): the average of equal numbers is that number.
   if (count < 0 && constantCount == 1) return reduced;
@@ -131,14 +157,16 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
 int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   const Node& w = b.node(node.operands[1]);
-  int64_t groups = node.intAttr("groups", 1);
+  const SymInt groups = node.intAttr("groups", 1);
   if (groups != x.shape[1] || w.shape[0] != x.shape[1] || w.shape[1] != 1)
     return b.fail(node, "only depthwise convolutions (groups = channels) run on the TPC");
   if (!isFloatType(node.type)) return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
   if (!ready(b, node, map)) return b.constant(0, node.type);
   IndexMap operandMap(map), weightMap(4);
   weightMap[0] = map[1];
-  llvm::ArrayRef<int64_t> kernel = llvm::ArrayRef<int64_t>(w.shape).drop_front(2);
+  const int64_t kernel[] = {w.shape[2].value(), w.shape[3].value()};
+  if (!w.shape[2].isConstant() || !w.shape[3].isConstant())
+    return b.fail(node, "the size of its weights is known at launch only");
   uint32_t mask = 0;
   for (int i = 0; i < 2; ++i) {
     operandMap[2 + i] = Affine();

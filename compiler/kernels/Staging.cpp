@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
 #include "compiler/kernels/KernelCost.h"
 #include "compiler/kernels/LoopEmitter.h"
@@ -12,10 +13,42 @@
 namespace hpu::kernels {
 namespace {
 
+/// A product of numbers at the representatives, and for all sizes.
+struct Product {
+  double number = 1, constant = 1;
+  std::vector<SymInt> late;
+
+  /// By `value`, which is `factor` at the representatives or, of a constant, the mean over the edges.
+  void multiply(const SymInt& factor, double value) {
+    number *= value;
+    if (factor.isConstant())
+      constant *= value;
+    else
+      late.push_back(factor);
+  }
+  void multiply(const KernelPlan& plan, int dim) { multiply(symbolicExtent(plan, dim), extent(plan, dim)); }
+  void multiply(const Product& other) {
+    number *= other.number;
+    constant *= other.constant;
+    late.insert(late.end(), other.late.begin(), other.late.end());
+  }
+};
+
 /// Elements that a load reads over the whole index space: all reads, and different ones.
 struct Reads {
-  double all = 1, different = 1, window = 1;
+  double all = 1, window = 1;
+  Product different;
 };
+
+/// (positions - 1) * step + (window - 1) * tap + 1, both steps divided by what divides them; nullopt where their ratio
+/// is another one for other sizes.
+std::optional<SymInt> spanOf(const SymInt& positions, const SymInt& window, const SymInt& step, const SymInt& tap) {
+  const int64_t unit = std::max<int64_t>(std::gcd(step.value(), tap.value()), 1);
+  const int64_t steps = std::abs(step.value()) / unit, taps = std::abs(tap.value()) / unit;
+  const bool isConstant = step.isConstant() && tap.isConstant();
+  if (!isConstant && step * taps != tap * steps && step * taps != -(tap * steps)) return std::nullopt;
+  return (positions - 1) * steps + (window - 1) * taps + 1;
+}
 
 Reads readsOf(const KernelPlan& plan, const Prim& load) {
   Reads reads;
@@ -31,24 +64,39 @@ Reads readsOf(const KernelPlan& plan, const Prim& load) {
     else if (d == plan.tapsOf[0] || d == plan.tapsOf[1])
       outputs.push_back(d);
     else
-      reads.different *= count;
+      reads.different.multiply(plan, d);
   }
   // A window dim and its taps walk along the same axis of the operand: the dims of larger strides belong together.
-  auto larger = [&](int a, int b) { return std::abs(load.address.coef[a]) > std::abs(load.address.coef[b]); };
+  auto larger = [&](int a, int b) {
+    return std::abs(load.address.coef[a].value()) > std::abs(load.address.coef[b].value());
+  };
   llvm::sort(taps, larger);
   llvm::sort(outputs, larger);
   for (size_t i = 0; i < std::max(taps.size(), outputs.size()); ++i) {
     double positions = i < outputs.size() ? extent(plan, outputs[i]) : 1;
     double window = i < taps.size() ? extent(plan, taps[i]) : 1;
-    double together = positions * window;
+    Product together;
+    if (i < outputs.size()) together.multiply(plan, outputs[i]);
+    if (i < taps.size()) together.multiply(plan, taps[i]);
     if (i < taps.size() && i < outputs.size()) {
-      int64_t step = std::abs(load.address.coef[outputs[i]]), tap = std::abs(load.address.coef[taps[i]]);
+      const SymInt &stepSize = load.address.coef[outputs[i]], &tapSize = load.address.coef[taps[i]];
+      int64_t step = std::abs(stepSize.value()), tap = std::abs(tapSize.value());
       auto unit = static_cast<double>(std::max<int64_t>(std::gcd(step, tap), 1));
       double span =
           (positions - 1) * static_cast<double>(step) / unit + (window - 1) * static_cast<double>(tap) / unit + 1;
-      together = std::min(together, span);
+      if (span < together.number) {
+        Product spanned;
+        const std::optional<SymInt> late =
+            spanOf(symbolicExtent(plan, outputs[i]), symbolicExtent(plan, taps[i]), stepSize, tapSize);
+        if (late) {
+          spanned.multiply(*late, span);
+          together = std::move(spanned);
+        } else {
+          together.number = span;
+        }
+      }
     }
-    reads.different *= together;
+    reads.different.multiply(together);
   }
   // A load that does not depend on an index-space dim is repeated along it.
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
@@ -83,7 +131,7 @@ bool isStaged(const KernelPlan& plan, int p) {
   if (!isWindow(plan)) return false;
   Reads reads = readsOf(plan, prim);
   constexpr double kVectorBytes = 4.0 * kTpcLanes;
-  return reads.window > 1 && reads.all >= 2 * reads.different &&
+  return reads.window > 1 && reads.all >= 2 * reads.different.number &&
          reads.window * kVectorBytes <= static_cast<double>(kMaxScratchBytes);
 }
 
@@ -99,21 +147,22 @@ const Table* laneTable(const KernelPlan& plan, const Prim& load) {
     if (found || index.kind != Prim::Kind::Load || index.table < 0) return nullptr;
     found = &plan.tables[index.table];
   }
-  return load.address.coef[plan.vectorDim] == 0 ? found : nullptr;
+  return isZero(load.address.coef[plan.vectorDim]) ? found : nullptr;
 }
 
 /// Different elements that a looked-up load reads.
-double lookedUpElements(const KernelPlan& plan, const Prim& load) {
-  double elements = 1;
+Product lookedUpElements(const KernelPlan& plan, const Prim& load) {
+  Product elements;
   for (const Term& term : load.address.terms) {
     const Prim& index = plan.prims[term.prim];
     if (index.table < 0) continue;
     std::vector<int64_t> values = plan.tables[index.table].ints;
     llvm::sort(values);
-    elements *= static_cast<double>(std::unique(values.begin(), values.end()) - values.begin());
+    const SymInt different = std::unique(values.begin(), values.end()) - values.begin();
+    elements.multiply(different, static_cast<double>(different.value()));
   }
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-    if (load.address.coef[d] != 0) elements *= extent(plan, d);
+    if (!isZero(load.address.coef[d])) elements.multiply(plan, d);
   return elements;
 }
 
@@ -135,7 +184,7 @@ bool isTurned(const KernelPlan& plan, const Affine& address) {
   for (const Term& term : address.terms)
     if (plan.prims[term.prim].deps >> plan.vectorDim & 1) return false;
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-    if (d != plan.vectorDim && std::abs(address.coef[d]) == 1 && extent(plan, d) >= kNeighbours) return true;
+    if (d != plan.vectorDim && (address.coef[d] == 1 || address.coef[d] == -1) && extent(plan, d) >= kNeighbours) return true;
   return false;
 }
 
@@ -168,42 +217,51 @@ double differentReads(const KernelPlan& plan, int p, int64_t outputs) {
       for (int64_t i = 0; i < count; ++i) more.push_back(offset + i * step);
     offsets = std::move(more);
   };
-  spread(outputs, prim.address.coef[dim]);
+  spread(outputs, prim.address.coef[dim].value());
   for (int d : plan.rowOrder)
-    if (prim.deps >> d & 1) spread(plan.dims[d].size, prim.address.coef[d]);
+    if (prim.deps >> d & 1) spread(plan.dims[d].size.value(), prim.address.coef[d].value());
   size_t all = offsets.size();
   llvm::sort(offsets);
   offsets.erase(llvm::unique(offsets), offsets.end());
   return static_cast<double>(offsets.size()) / static_cast<double>(all);
 }
 
-recipe::TpcCost stagingCost(const PlannedKernel& kernel) {
+recipe::TpcCost stagingCost(const PlannedKernel& kernel, std::vector<CostTerm>* terms) {
   recipe::TpcCost cost;
+  // `addTo` adds what so many vectors cost.
+  auto charge = [&](const Product& elements, auto&& addTo) {
+    addTo(cost, elements.number / static_cast<double>(kTpcLanes));
+    if (!terms) return;
+    CostTerm& term = terms->emplace_back(CostTerm{{}, elements.late});
+    addTo(term.slots, elements.constant / static_cast<double>(kTpcLanes));
+  };
   for (const KernelPlan& plan : kernel.pieces)
     for (size_t p = 0; p < plan.prims.size(); ++p) {
       const Prim& prim = plan.prims[p];
       if (plan.reachable[p] && isShuffled(plan, static_cast<int>(p))) {
         // Brought in, turned so that the lanes' dim is the fastest, and kept.
-        double vectors = lookedUpElements(plan, prim) / static_cast<double>(kTpcLanes);
-        cost.loads += vectors * static_cast<double>(elementSize(prim.type)) / 4;
-        cost.stores += vectors * kLocalAccess;
-        cost.vectorOps += vectors * kTurnInstructions;
+        charge(lookedUpElements(plan, prim), [&](recipe::TpcCost& to, double vectors) {
+          to.loads += vectors * static_cast<double>(elementSize(prim.type)) / 4;
+          to.stores += vectors * kLocalAccess;
+          to.vectorOps += vectors * kTurnInstructions;
+        });
       }
       if (!plan.reachable[p] || !isStaged(plan, static_cast<int>(p))) continue;
-      double elements = 1;
+      Product elements;
       if (isTable(plan, prim)) {
         for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-          if (prim.deps >> d & 1) elements *= extent(plan, d);
-        elements *= kTableReaders;
+          if (prim.deps >> d & 1) elements.multiply(plan, d);
+        elements.multiply(static_cast<int64_t>(kTableReaders), kTableReaders);
       } else {
         elements = readsOf(plan, prim).different;
       }
-      double vectors = elements / static_cast<double>(kTpcLanes);
       auto bytes = static_cast<double>(elementSize(prim.type));
-      cost.loads += vectors * bytes / 4;
       bool narrow = bytes < 4 && isStagedNarrow(plan, static_cast<int>(p));
-      cost.stores += vectors * kLocalAccess * (narrow ? bytes / 4 : 1);
-      if (bytes < 4 && !narrow) cost.vectorOps += vectors * kNarrowConversion;
+      charge(elements, [&](recipe::TpcCost& to, double vectors) {
+        to.loads += vectors * bytes / 4;
+        to.stores += vectors * kLocalAccess * (narrow ? bytes / 4 : 1);
+        if (bytes < 4 && !narrow) to.vectorOps += vectors * kNarrowConversion;
+      });
     }
   return cost;
 }

@@ -5,6 +5,7 @@
 // since a CPU's cache does the same.
 #pragma once
 
+#include "compiler/kernels/KernelCost.h"
 #include "compiler/kernels/KernelPlan.h"
 #include "recipe/Recipe.h"
 
@@ -41,7 +42,7 @@ inline constexpr int64_t kTpcWindowOutputs = 8;
 double differentReads(const KernelPlan& plan, int prim, int64_t outputs);
 
 /// What bringing in the staged loads costs over the whole index space, in the units of recipe::TpcCost but not a
-/// point: global loads, conversions, and stores to local memory.
-recipe::TpcCost stagingCost(const PlannedKernel& kernel);
+/// point: global loads, conversions, and stores to local memory. `terms`: gets the same for all sizes.
+recipe::TpcCost stagingCost(const PlannedKernel& kernel, std::vector<CostTerm>* terms = nullptr);
 
 }  // namespace hpu::kernels

@@ -15,7 +15,7 @@ namespace hpu::kernels {
 static double tpcFoldInstructions(const KernelPlan& plan) {
   constexpr int kMostRows = 8, kSteps = 6;             // Of 64 lanes; the accumulators stay in registers.
   constexpr double kPair = 3, kStep = 2, kSpread = 1;  // Two shuffles and the op; a shuffle and the op; a shuffle.
-  int64_t bytes = std::max<int64_t>(plan.tpcSlots * slotBytes(plan), 1);
+  int64_t bytes = std::max<int64_t>(plan.tpcSlots * slotBytes(plan, plan.rowElements.value()), 1);
   int rows = 1, levels = 0;
   while (rows < kMostRows && 2 * rows * bytes <= kMaxScratchBytes - kTableBytes) rows *= 2, ++levels;
   if (rows == 1) return kStep * kSteps;

@@ -14,10 +14,9 @@ using Cmp = VectorMath::Cmp;
 /// Along `dim`: groups of windowOutputs where they fit, single outputs at the edges.
 void LoopEmitter::windowRow(int dim) {
   int64_t group = traits_.windowOutputs;
-  double total = extent(*plan_, dim);
-  int64_t whole = plan_->windowHigh - plan_->windowLow;
-  double groups = std::floor(static_cast<double>(whole) / static_cast<double>(group));
-  if (groups == 0) {
+  const SymInt whole = plan_->windowHigh - plan_->windowLow, groups = whole.floorDiv(group);
+  const bool anySize = !whole.isConstant() && !traits_.forCost;
+  if (!anySize && groups.value() <= 0) {
     loop(dim, low(dim), high(dim), {}, [&](llvm::ArrayRef<Value>) {
       rows();
       return Values();
@@ -28,9 +27,8 @@ void LoopEmitter::windowRow(int dim) {
   Value savedIndex = index_[dim];
   Value start = low(dim), end = high(dim);
   // Groups may start in [windowLow, lastGroup).
-  Value first = m_.constantInt(m_.i64(), plan_->windowLow);
-  Value lastGroup =
-      m_.sub(m_.min(end, m_.constantInt(m_.i64(), plan_->windowHigh)), m_.constantInt(m_.i64(), group - 1));
+  Value first = number(plan_->windowLow);
+  Value lastGroup = m_.sub(m_.min(end, number(plan_->windowHigh)), m_.constantInt(m_.i64(), group - 1));
   auto whileOp = scf::WhileOp::create(b_, loc_, TypeRange{m_.i64()}, ValueRange{start});
   OpBuilder::InsertionGuard guard(b_);
   Block* before = b_.createBlock(&whileOp.getBefore(), {}, {m_.i64()}, {loc_});
@@ -42,10 +40,10 @@ void LoopEmitter::windowRow(int dim) {
   Value fits = m_.andI(m_.compare(Cmp::Ge, at, first), m_.compare(Cmp::Lt, at, lastGroup));
   auto ifOp = scf::IfOp::create(b_, loc_, TypeRange{m_.i64()}, fits, /*withElseRegion=*/true);
   // The loop runs once a group or single output; each branch counts for its own.
-  double singles = total - groups * static_cast<double>(group);
-  whileOp->setAttr(kTripsAttr, b_.getF64FloatAttr(1.0));
-  ifOp->setAttr(kTripsAttr, b_.getF64FloatAttr(groups));
-  ifOp->setAttr(kElseTripsAttr, b_.getF64FloatAttr(singles));
+  const SymInt singles = symbolicExtent(*plan_, dim) - groups * group;
+  setTrips(whileOp, 1, 1);
+  setTrips(ifOp, groups, static_cast<double>(groups.value()));
+  setTrips(ifOp, singles, static_cast<double>(singles.value()), /*isElse=*/true);
 
   b_.setInsertionPointToEnd(ifOp.thenBlock());
   windowOutputs(at, group);

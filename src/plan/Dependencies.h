@@ -5,8 +5,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "recipe/CommandAccess.h"
@@ -19,6 +19,8 @@ class ConflictFinder {
  public:
   /// Commands are numbered in program order. Of what a command's predecessors follow themselves, not all is repeated.
   std::vector<uint32_t> add(uint32_t command, const std::vector<recipe::Access>& accesses);
+  /// The same, appended to `before`.
+  void add(uint32_t command, const std::vector<recipe::Access>& accesses, std::vector<uint32_t>& before);
 
  private:
   struct Record {
@@ -31,14 +33,23 @@ class ConflictFinder {
   class Records {
    public:
     void add(const recipe::MemoryBox& box, uint32_t command);
-    void conflicts(const recipe::MemoryBox& box, std::vector<uint32_t>& before) const;
+    /// Appends to `before`, the same command perhaps more than once; what is there up to `first` is others'.
+    void conflicts(const recipe::MemoryBox& box, std::vector<uint32_t>& before, size_t first) const;
     /// Forgets what a write to `box` by `command` covers, but for what `command` itself does.
     void dropCovered(const recipe::MemoryBox& box, uint32_t command);
 
    private:
     static constexpr unsigned kLevels = 65;
-    /// Of spans of [2^(l-1), 2^l) bytes at level l.
-    std::array<std::multimap<uint64_t, Record>, kLevels> levels_;
+    /// Where a record begins and where it is, so that little is moved.
+    struct Entry {
+      uint64_t begin = 0;
+      uint32_t record = 0;
+    };
+    /// Of spans of [2^(l-1), 2^l) bytes at level l, by where they begin.
+    std::array<std::vector<Entry>, kLevels> levels_;
+    uint64_t filled_ = 0;  ///< Bit l - 1: level l has had entries. No span is 0.
+    std::vector<Record> records_;
+    std::vector<uint32_t> unused_;  ///< Records that were dropped.
   };
   /// Apart, since reads never follow reads: there may be thousands of a section with constants.
   struct Touched {
@@ -60,11 +71,16 @@ class WaitPlacer {
   /// another wait implies.
   std::vector<recipe::Wait> issue(unsigned queue, const Clock& needed);
 
-  uint32_t commands(unsigned queue) const { return static_cast<uint32_t>(clocks_[queue].size()); }
+  uint32_t commands(unsigned queue) const { return static_cast<uint32_t>(clocks_[queue].size() / queues_); }
 
  private:
+  /// What is known done at the end of the command that is the `count`th of its queue.
+  const uint32_t* clock(unsigned queue, uint32_t count) const {
+    return clocks_[queue].data() + size_t{count - 1} * queues_;
+  }
+
   unsigned queues_;
-  std::vector<std::vector<Clock>> clocks_;  ///< By queue and command: what is known done at its end.
+  std::vector<std::vector<uint32_t>> clocks_;  ///< By queue: a clock for each command, one behind the other.
 };
 
 }  // namespace hpu::plan

@@ -16,6 +16,12 @@ using perfmodel::Picoseconds;
 constexpr unsigned kQueues = 3;
 /// So many of the commands that could run are looked at.
 constexpr size_t kLookAhead = 64;
+/// Pairs of commands of which one has to follow the other; each takes some bytes. Programs have a few for each command.
+constexpr size_t kMostConflicts = size_t{1} << 24;
+
+Status tooManyConflicts() {
+  return resourceExhausted("the commands of the program touch the same bytes in more than 2^24 pairs");
+}
 
 /// The order of all commands in which they can be issued one after another, by number.
 using Order = std::vector<uint32_t>;
@@ -31,9 +37,13 @@ class Issuer {
         commands_.push_back(&command);
         before_.push_back(conflicts.add(index, command.accesses));
         for (uint32_t other : command.before) before_.back().push_back(first + other);
+        conflicts_ += before_.back().size();
+        if (conflicts_ > kMostConflicts) return;
       }
     }
   }
+
+  Status status() const { return conflicts_ <= kMostConflicts ? okStatus() : tooManyConflicts(); }
 
   Order programOrder() const {
     Order order(commands_.size());
@@ -82,13 +92,10 @@ class Issuer {
     return order;
   }
 
-  StatusOr<Issued> issue(const IssueContext& context, const Order& order) const {
-    Issued issued;
-    std::vector<perfmodel::TimedQueue> timed(kQueues);
-    for (unsigned queue = 0; queue < kQueues; ++queue) {
-      issued.queues.push_back({static_cast<Engine>(queue), {}});
-      timed[queue].engine = static_cast<Engine>(queue);
-    }
+  /// The queues, one an engine.
+  std::vector<recipe::Queue> fill(const Order& order) const {
+    std::vector<recipe::Queue> queues;
+    for (unsigned queue = 0; queue < kQueues; ++queue) queues.push_back({static_cast<Engine>(queue), {}});
     WaitPlacer waits(kQueues);
     std::vector<uint32_t> position(commands_.size());
     for (uint32_t index : order) {
@@ -102,9 +109,27 @@ class Issuer {
       recipe::Command command = source.command;
       command.waits = waits.issue(source.queue, needed);
       command.signal = source.queue;
-      timed[source.queue].commands.push_back({source.cost, command.waits, command.signal});
-      issued.queues[source.queue].commands.push_back(std::move(command));
+      queues[source.queue].commands.push_back(std::move(command));
     }
+    return queues;
+  }
+
+  StatusOr<Issued> issue(const IssueContext& context, Order order) const {
+    Issued issued;
+    issued.queues = fill(order);
+    std::vector<perfmodel::TimedQueue> timed(kQueues);
+    for (unsigned queue = 0; queue < kQueues; ++queue) {
+      timed[queue].engine = static_cast<Engine>(queue);
+      timed[queue].commands.reserve(issued.queues[queue].commands.size());
+    }
+    for (uint32_t index : order) {
+      const SlicedCommand& source = *commands_[index];
+      perfmodel::TimedQueue& queue = timed[source.queue];
+      const recipe::Command& command = issued.queues[source.queue].commands[queue.commands.size()];
+      queue.commands.push_back({source.cost, command.waits, command.signal});
+    }
+    issued.lowerBound = perfmodel::lowerBound(context.target, timed);
+    issued.order = std::move(order);
     perfmodel::TimedLaunch launch;
     launch.queues = &timed;
     launch.numSignals = kQueues;
@@ -116,6 +141,7 @@ class Issuer {
  private:
   std::vector<const SlicedCommand*> commands_;  ///< In program order.
   std::vector<std::vector<uint32_t>> before_;   ///< By command: what it has to follow.
+  size_t conflicts_ = 0;                        ///< How many pairs those are.
 };
 
 }  // namespace
@@ -145,19 +171,22 @@ recipe::Command sliceBox(const std::vector<int64_t>& space, const std::vector<in
 
 }  // namespace
 
-std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit) {
+namespace {
+
+/// Calls visit(command, before) for the unit's commands in program order; `before` are positions of commands of the
+/// unit that no access orders.
+template <typename Visit>
+void forEachCommand(const recipe::Program& program, const IssueUnit& unit, Visit&& visit) {
   std::vector<const IssueUnit*> parts = {&unit};
   for (const IssueUnit& behind : unit.chained) parts.push_back(&behind);
   int64_t perSlice = 0;
   for (const IssueUnit* part : parts) perSlice += static_cast<int64_t>(part->ops.size());
-  auto spaceOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& {
-    return context.program.ops[part.ops[0]].space;
-  };
+  auto spaceOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& { return program.ops[part.ops[0]].space; };
   auto tileOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& {
     return part.tile.empty() ? spaceOf(part) : part.tile;
   };
-  std::vector<SlicedCommand> commands;
   const int64_t count = sliceCount(spaceOf(unit), tileOf(unit));
+  std::vector<uint32_t> before;
   for (int64_t slice = 0; slice < count; ++slice) {
     int64_t first = 0;  // Of the part, among the commands of a slice.
     for (const IssueUnit* part : parts) {
@@ -169,30 +198,90 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
       recipe::Command box = sliceBox(spaceOf(*part), tileOf(*part), slice);
       box.bundle = unit.bundle;
       for (int64_t i = 0; i < size; ++i) {
-        const recipe::Op& op = context.program.ops[part->ops[i]];
-        SlicedCommand& sliced = commands.emplace_back();
-        sliced.command = box;
-        sliced.command.op = part->ops[i];
-        sliced.queue = static_cast<unsigned>(op.engine);
-        sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
-        recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
-        if (i == 0 && part->slots > 0 && slice >= part->slots) sliced.before.push_back(ago(part->slots, size - 1));
+        before.clear();
+        if (i == 0 && part->slots > 0 && slice >= part->slots) before.push_back(ago(part->slots, size - 1));
         if (i == size - 1 && part->kept > 0 && slice >= part->kept)
-          sliced.before.push_back(ago(part->kept, size + part->reader));
+          before.push_back(ago(part->kept, size + part->reader));
+        box.op = part->ops[static_cast<size_t>(i)];
+        visit(box, before);
       }
       first += size;
     }
   }
+}
+
+}  // namespace
+
+std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit) {
+  std::vector<SlicedCommand> commands;
+  forEachCommand(context.program, unit, [&](const recipe::Command& command, const std::vector<uint32_t>& before) {
+    SlicedCommand& sliced = commands.emplace_back();
+    sliced.command = command;
+    sliced.queue = static_cast<unsigned>(context.program.ops[command.op].engine);
+    sliced.cost = perfmodel::commandCost(context.program, command, context.target, context.clock);
+    recipe::appendAccesses(context.program, command, sliced.accesses, &context.reads);
+    sliced.before = before;
+  });
   return commands;
 }
 
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder) {
   Issuer issuer(units);
+  HPU_RETURN_IF_ERROR(issuer.status());
   HPU_ASSIGN(Issued best, issuer.issue(context, issuer.programOrder()));
   if (!reorder) return best;
   HPU_ASSIGN(Issued other, issuer.issue(context, issuer.earliestFirst()));
   return other.time < best.time ? std::move(other) : std::move(best);
+}
+
+StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(const recipe::Program& program,
+                                                                 const recipe::KernelReads& reads,
+                                                                 const std::vector<IssueUnit>& units,
+                                                                 const std::vector<uint32_t>& order) {
+  // As Issuer does, but without anything that a price needs, and with few allocations.
+  std::vector<recipe::Command> commands;
+  commands.reserve(order.size());
+  std::vector<uint32_t> before;
+  std::vector<size_t> end;  // By command: where in `before` what it has to follow ends.
+  end.reserve(order.size());
+  std::vector<recipe::Access> accesses;
+  ConflictFinder conflicts;
+  for (const IssueUnit& unit : units) {
+    const auto first = static_cast<uint32_t>(commands.size());
+    forEachCommand(program, unit, [&](const recipe::Command& command, const std::vector<uint32_t>& also) {
+      accesses.clear();
+      recipe::appendAccesses(program, command, accesses, &reads);
+      if (before.size() <= kMostConflicts) conflicts.add(static_cast<uint32_t>(commands.size()), accesses, before);
+      for (uint32_t other : also) before.push_back(first + other);
+      end.push_back(before.size());
+      commands.push_back(command);
+    });
+  }
+  if (before.size() > kMostConflicts) return tooManyConflicts();
+  std::optional<std::vector<recipe::Queue>> queues;
+  if (order.size() != commands.size()) return queues;
+  queues.emplace();
+  for (unsigned queue = 0; queue < kQueues; ++queue) queues->push_back({static_cast<Engine>(queue), {}});
+  WaitPlacer waits(kQueues);
+  std::vector<uint32_t> position(commands.size(), recipe::kNone);
+  for (uint32_t index : order) {
+    Clock needed(kQueues, 0);
+    for (size_t b = index > 0 ? end[index - 1] : 0; b < end[index]; ++b) {
+      const uint32_t other = before[b];
+      if (position[other] == recipe::kNone) return std::optional<std::vector<recipe::Queue>>();
+      // It may have been moved to its queue already; its op stays.
+      uint32_t& count = needed[static_cast<unsigned>(program.ops[commands[other].op].engine)];
+      count = std::max(count, position[other] + 1);
+    }
+    recipe::Command& command = commands[index];
+    const auto queue = static_cast<unsigned>(program.ops[command.op].engine);
+    position[index] = waits.commands(queue);
+    command.waits = waits.issue(queue, needed);
+    command.signal = queue;
+    (*queues)[queue].commands.push_back(std::move(command));
+  }
+  return queues;
 }
 
 }  // namespace hpu::plan

@@ -5,6 +5,10 @@
 // prices is what is scheduled.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "arch/TargetDesc.h"
 #include "perfmodel/Timeline.h"
 #include "recipe/CommandAccess.h"
@@ -50,11 +54,23 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
 struct Issued {
   std::vector<recipe::Queue> queues;  ///< One an engine: MME, TPC, DMA. Queue q raises signal q.
   perfmodel::Picoseconds time = 0;    ///< On the modelled device.
+  perfmodel::Picoseconds lowerBound = 0;
+  /// In which commands can be issued one after another, by number in program order.
+  std::vector<uint32_t> order;
 };
 
 /// `units` in program order. `reorder`: an engine takes the earliest command in program order among those that can
-/// start first, otherwise all keep program order; whichever is faster.
+/// start first, otherwise all keep program order; whichever is faster. kResourceExhausted when more pairs of commands
+/// touch the same bytes than any program's do.
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder);
+
+/// The commands of units in an order that is known (Issued::order, of the same units at other sizes), with the waits
+/// that their accesses need; nullopt when there is another number of them, or they cannot run in that order. Nothing is
+/// priced, so this takes a fraction of issueCommands.
+StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(const recipe::Program& program,
+                                                                 const recipe::KernelReads& reads,
+                                                                 const std::vector<IssueUnit>& units,
+                                                                 const std::vector<uint32_t>& order);
 
 }  // namespace hpu::plan

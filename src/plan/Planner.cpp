@@ -30,9 +30,10 @@ class Search {
     best_.largestLiveSet = largestLiveSet(buffers, alignment);
   }
 
-  Placement run() {
+  Placement run(bool search) {
     for (const std::vector<size_t>& order : startOrders())
       if (attempt(order)) return best_;
+    if (!search) return best_;
     int64_t work = 1;
     for (const auto& meets : meets_) work += static_cast<int64_t>(meets.size()) + 1;
     int64_t tries = std::clamp<int64_t>(kMostWork / work, 16, kMostTries);
@@ -149,8 +150,8 @@ int64_t largestLiveSet(const std::vector<Buffer>& buffers, int64_t alignment) {
   return most;
 }
 
-Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse, int64_t enough) {
-  if (reuse && !buffers.empty()) return Search(buffers, alignment, enough).run();
+Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse, int64_t enough, bool search) {
+  if (reuse && !buffers.empty()) return Search(buffers, alignment, enough).run(search);
   Placement plan;
   plan.largestLiveSet = largestLiveSet(buffers, alignment);
   for (const Buffer& buffer : buffers) {

@@ -24,8 +24,9 @@ struct Placement {
 /// Best gap in several orders (by size, by size times life, by time, by the crowd around a buffer), then a search: what
 /// sticks out at the top is placed earlier. It stops at the largest live set, or after a number of tries that depends
 /// on the number of buffers alone, so the same buffers always get the same plan. `reuse` false puts every buffer behind
-/// the other. Within `enough` bytes the first plan is taken.
-Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse = true, int64_t enough = 0);
+/// the other. Within `enough` bytes the first plan is taken. `search` false: none but those orders are tried.
+Placement placeBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse = true, int64_t enough = 0,
+                       bool search = true);
 
 /// The most bytes (in aligned sizes) that are alive at one step.
 int64_t largestLiveSet(const std::vector<Buffer>& buffers, int64_t alignment);

@@ -36,6 +36,12 @@ void combine(std::vector<Term>& terms) {
 }  // namespace
 
 CoverResult checkCover(std::span<const int64_t> space, std::vector<Box> boxes) {
+  // Most ops are one command.
+  if (boxes.size() == 1) {
+    bool all = true;
+    for (size_t d = 0; d < space.size(); ++d) all &= boxes[0].lo[d] == 0 && boxes[0].hi[d] == space[d];
+    if (all) return {};
+  }
   std::vector<Term> terms;
   terms.reserve(2 * boxes.size() + 2);
   for (const Box& box : boxes) terms.push_back({box, 1});

@@ -2,6 +2,7 @@
 #include "recipe/CommandAccess.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace hpu::recipe {
 
@@ -117,8 +118,8 @@ class Collector {
   void narrow(const Operand& operand, const std::vector<DimRead>& reads) {
     for (size_t d = 0; d < operand.sizes.size() && d < reads.size(); ++d) {
       const DimRead& read = reads[d];
-      if (read.dim < 0) continue;
       const int64_t size = operand.sizes[d];
+      if (read.dim < 0 || size == 0) continue;
       const auto dim = static_cast<size_t>(read.dim);
       lo_[d] = std::clamp<int64_t>(read.scale * command_.lo[dim] + read.low, 0, size - 1);
       hi_[d] = std::clamp<int64_t>(read.scale * (command_.hi[dim] - 1) + read.high + 1, lo_[d] + 1, size);
@@ -133,7 +134,7 @@ class Collector {
 
   void add(const Operand& operand, bool write) {
     SectionKind kind = program_.sections[operand.section].kind;
-    if (kind == SectionKind::kConst || kind == SectionKind::kInput) return;
+    if (kind == SectionKind::kConst || kind == SectionKind::kInput || isEmpty(operand)) return;
     const size_t rank = operand.sizes.size();
     accesses_.push_back(
         {memoryBox(operand, {lo_.data(), rank}, {hi_.data(), rank}, command_.slice), write, operand.ring.slots != 0});
@@ -167,6 +168,27 @@ void appendOperands(const Op& op, std::vector<const Operand*>& reads, std::vecto
       for (const Operand& operand : op.tpc.inputs) reads.push_back(&operand);
       for (const Operand& operand : op.tpc.outputs) writes.push_back(&operand);
   }
+}
+
+const Operand* operandAt(const Op& op, uint32_t number) {
+  auto at = [&](std::initializer_list<const Operand*> list) {
+    return number < list.size() ? list.begin()[number] : nullptr;
+  };
+  switch (op.engine) {
+    case Engine::kMme:
+      return at({&op.mme.a, &op.mme.b, &op.mme.c});
+    case Engine::kDma:
+      return op.dma.fill ? at({&op.dma.dst}) : at({&op.dma.src, &op.dma.dst});
+    default: {
+      const size_t inputs = op.tpc.inputs.size();
+      if (number < inputs) return &op.tpc.inputs[number];
+      return number - inputs < op.tpc.outputs.size() ? &op.tpc.outputs[number - inputs] : nullptr;
+    }
+  }
+}
+
+Operand* operandAt(Op& op, uint32_t number) {
+  return const_cast<Operand*>(operandAt(static_cast<const Op&>(op), number));
 }
 
 }  // namespace hpu::recipe

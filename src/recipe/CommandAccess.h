@@ -38,4 +38,9 @@ void appendAccesses(const Program& program, const Command& command, std::vector<
 /// All operands of an op: those that it reads, then those that it writes.
 void appendOperands(const Op& op, std::vector<const Operand*>& reads, std::vector<const Operand*>& writes);
 
+/// Operand `number` of an op, counted inputs first (Patch): a, b, c of an MME op, src, dst of a copy, dst of a fill;
+/// null when it has fewer.
+const Operand* operandAt(const Op& op, uint32_t number);
+Operand* operandAt(Op& op, uint32_t number);
+
 }  // namespace hpu::recipe

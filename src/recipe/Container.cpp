@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recipe/Container.h"
 
+#include <algorithm>
+
 #include "base/Format.h"
 #include "base/Hash.h"
+#include "recipe/CommandAccess.h"
 #include "recipe/LittleEndian.h"
 #include "recipe/Schema.h"
 #include "recipe/SectionHash.h"
@@ -53,13 +56,14 @@ struct DataSection {
   }
 };
 
-void writeHeader(uint8_t* header, Target target, uint32_t numSections, uint64_t fileBytes, uint64_t tableHash) {
+void writeHeader(uint8_t* header, const Program& program, uint32_t numSections, uint64_t fileBytes,
+                 uint64_t tableHash) {
   for (uint64_t i = 0; i < sizeof(kMagic); ++i) header[kAtMagic + i] = kMagic[i];
   storeLe(header + kAtMajor, kFormatMajor);
   storeLe(header + kAtMinor, kFormatMinor);
   storeLe(header + kAtReaderMajor, kFormatMajor);
-  storeLe(header + kAtReaderMinor, kReaderMinor);
-  storeLe(header + kAtTarget, static_cast<uint32_t>(target));
+  storeLe(header + kAtReaderMinor, leastReaderMinor(program));
+  storeLe(header + kAtTarget, static_cast<uint32_t>(program.target));
   storeLe(header + kAtNumSections, numSections);
   storeLe(header + kAtFileBytes, fileBytes);
   storeLe(header + kAtTableHash, tableHash);
@@ -104,12 +108,29 @@ std::string_view sectionIdName(SectionId id) {
       return "packings";
     case SectionId::kSignature:
       return "signature";
+    case SectionId::kSizes:
+      return "sizes";
+    case SectionId::kPatches:
+      return "patches";
+    case SectionId::kPlacements:
+      return "placements";
+    case SectionId::kUnits:
+      return "units";
+    case SectionId::kKernelSizes:
+      return "kernel sizes";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
       return "image data";
   }
   return "unknown";
+}
+
+uint16_t leastReaderMinor(const Program& program) {
+  if (program.dynamic) return 2;
+  std::vector<const Operand*> reads, writes;
+  for (const Op& op : program.ops) appendOperands(op, reads, writes);
+  return std::any_of(reads.begin(), reads.end(), [](const Operand* read) { return isEmpty(*read); }) ? 2 : 0;
 }
 
 StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
@@ -128,10 +149,14 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
       tables.packings.push_back({static_cast<uint32_t>(op), program.ops[op].mme.packingFactor});
   }
 
+  if (program.dynamic) tables.dynamic = *program.dynamic;
+  std::vector<SectionSpec> specs(std::begin(kMetadata), std::end(kMetadata));
+  if (!tables.packings.empty()) specs.push_back({SectionId::kPackings, 0});
+  if (program.dynamic)
+    for (SectionId id : kDynamicSections) specs.push_back({id, kRequired});
   const bool hasIr = !program.ir.empty();
-  const bool hasPackings = !tables.packings.empty();
   const bool isSigned = !program.signature.empty();
-  const uint32_t numSections = std::size(kMetadata) + (hasPackings ? 1 : 0) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;
+  const uint32_t numSections = static_cast<uint32_t>(specs.size()) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;
   EncodedRecipe recipe;
   std::vector<uint8_t>& head = recipe.head;
   head.resize(kHeaderBytes + numSections * kEntryBytes);
@@ -142,8 +167,6 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     entries.push_back({id, flags, offset, bytes, sectionHash(head.data() + offset, bytes)});
     head.resize(alignUp(head.size(), kMetadataAlignment));
   };
-  std::vector<SectionSpec> specs(std::begin(kMetadata), std::end(kMetadata));
-  if (hasPackings) specs.push_back({SectionId::kPackings, 0});
   for (const SectionSpec& spec : specs) {
     uint64_t offset = head.size();
     std::vector<FieldSpan> trace;
@@ -187,7 +210,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   for (size_t i = 0; i < entries.size(); ++i) {
     writeEntry(head.data() + kHeaderBytes + i * kEntryBytes, entries[i]);
   }
-  writeHeader(head.data(), program.target, numSections, end,
+  writeHeader(head.data(), program, numSections, end,
               base::hash64(head.data() + kHeaderBytes, numSections * kEntryBytes));
   return recipe;
 }

@@ -15,9 +15,6 @@
 namespace hpu::recipe {
 
 inline constexpr uint8_t kMagic[8] = {0x89, 'H', 'P', 'U', '\r', '\n', 0x1a, '\n'};
-/// The oldest reader of this major version that understands what encodeProgram writes: one that does not know packings
-/// computes the same.
-inline constexpr uint16_t kReaderMinor = 0;
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kEntryBytes = 32;
 /// Data sections start at pages, so that images and constants are used where a file was read or mapped.
@@ -56,11 +53,24 @@ enum class SectionId : uint32_t {
   kIr = 11,
   kPackings = 12,   ///< Since 1.1.
   kSignature = 13,  ///< Since 1.1; src/recipe/Signature.h.
+  kSizes = 14,      ///< Since 1.2, this and the following: Program::dynamic.
+  kPatches = 15,
+  kPlacements = 16,
+  kUnits = 17,
+  kKernelSizes = 18,
   kConstantData = 32,
   kImageData = 33,
 };
 /// "ops", "constant data"; "unknown" for another id.
 std::string_view sectionIdName(SectionId id);
+
+/// The sections of Program::dynamic: all of them are there, or none.
+inline constexpr SectionId kDynamicSections[] = {SectionId::kSizes, SectionId::kPatches, SectionId::kPlacements,
+                                                 SectionId::kUnits, SectionId::kKernelSizes};
+
+/// The oldest reader of this major version that understands the program: 2 where sizes are free or an op reads an
+/// operand without elements, else 0 (a reader that does not know packings computes the same).
+uint16_t leastReaderMinor(const Program& program);
 
 /// Set when a reader that does not know the id must refuse the file.
 inline constexpr uint32_t kRequired = 1;

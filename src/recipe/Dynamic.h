@@ -14,6 +14,18 @@ namespace hpu::recipe {
 
 /// Symbols that a program may have.
 inline constexpr uint32_t kMaxSymbols = 8;
+inline constexpr uint32_t kMaxTileChoices = 8;
+/// Expressions of a program; they are all evaluated for new sizes, which then takes some 0.3 ms. Models of hundreds of
+/// layers have some thousands, as layers share theirs.
+inline constexpr uint32_t kMaxSizeExprs = 1u << 16;
+/// Arguments of one; a sum in normal form (shape::DimExpr) has as many terms.
+inline constexpr uint32_t kMaxExprArgs = 64;
+/// The planner compares each two of them. Storages are one or two a layer's unit.
+inline constexpr uint32_t kMaxStorages = 4096;
+inline constexpr uint32_t kMaxTileStorages = 2048;
+inline constexpr uint32_t kMaxTileSlots = 64;
+/// Commands of an instance: at 10 us each it takes 0.3 s to plan them. Large models have some thousands.
+inline constexpr uint32_t kMaxInstanceCommands = 1u << 15;
 
 /// A free dimension. min <= size <= max; 0 <= min.
 struct Symbol {
@@ -27,10 +39,10 @@ struct Symbol {
 struct SizeExpr {
   enum class Kind : uint8_t {
     kConstant = 0,     ///< `number`.
-    kSymbol = 1,       ///< The symbol of that index.
+    kSymbol = 1,       ///< The symbol of index `number`.
     kSum = 2,          ///< args[0] + args[1] ...
-    kProduct = 3,      ///< args[0] * args[1]
-    kFloorDiv = 4,     ///< Rounded down.
+    kProduct = 3,      ///< args[0] * args[1] ...
+    kFloorDiv = 4,     ///< args[0] / args[1], rounded down.
     kMin = 5,          //
     kMax = 6,          //
     kSelectEqual = 7,  ///< args[0] == args[1] ? args[2] : args[3]; only what is chosen needs a value.
@@ -38,12 +50,13 @@ struct SizeExpr {
   };
   Kind kind = Kind::kConstant;
   int64_t number = 0;
-  std::vector<uint32_t> args;  ///< 0, 2 or 4, as the kind says.
+  /// None of a constant or symbol, 2 of a quotient, 4 of a choice; of the others 2 to kMaxExprArgs.
+  std::vector<uint32_t> args;
   bool operator==(const SizeExpr&) const = default;
 };
 
 /// A field that takes the value of an expression. Operands of an op are numbered inputs first: a, b, c of an MME op,
-/// src, dst of a copy.
+/// src, dst of a copy, dst of a fill (operandAt). Each field at most once.
 struct Patch {
   enum class Field : uint8_t {
     kInputSize = 0,      ///< Program::inputs[index].type.shape[dim]
@@ -66,7 +79,7 @@ struct Guard {
   std::string text;              ///< Who asks for it: "Add 'add_3' adds sizes n and m".
 };
 
-/// A block of HBM that the planner places as a whole, or an output.
+/// A block of HBM that the planner places as a whole, or an output. Every operand in the workspace lies in one.
 struct Storage {
   uint32_t bytes = 0;             ///< Expression.
   uint32_t begin = 0, end = 0;    ///< Units, in program order: the first that writes, the last that reads.
@@ -80,11 +93,14 @@ struct StoragePlacement {
   uint32_t offset = 0;  ///< Expression: bytes from the storage's start.
 };
 
-/// Tiles of a result in SRAM (Ring) that both its writer and its readers see.
+/// Tiles of a result in SRAM (Ring) that both its writer and its readers see; every operand in SRAM is a user of one.
+/// Where all users are ops of one part (a bundle's product), or there are several slots (units that take turns), slices
+/// are tiles: the unit is cut along `dim` alone, and each user has that dimension. Else all of the result lies in SRAM,
+/// however the units are cut (and in the workspace where it does not fit).
 struct TileStorage {
   uint32_t unit = 0, part = 0;  ///< The one whose slices fill it; `part` counts into DynamicUnit::parts.
-  uint32_t elementBytes = 0;    //
-  std::vector<uint32_t> sizes;  ///< Expressions: of the whole result, in its logical dims.
+  uint32_t elementBytes = 0;    ///< Those of each user's elements.
+  std::vector<uint32_t> sizes;  ///< Expressions: of the whole result, in its logical dims, those of the part's space.
   std::vector<uint32_t> order;  ///< Its dims from the slowest to the fastest of a tile.
   uint32_t dim = 0;             ///< The dimension of the result that is cut, where one is.
   uint32_t slots = 1;           ///< When there is more than one slice; else 1.
@@ -98,7 +114,8 @@ struct TileStorage {
   std::vector<User> users;
 };
 
-/// Ops that run slice by slice (plan::IssueUnit); several parts follow one another in each slice.
+/// Ops that run slice by slice (plan::IssueUnit); several parts follow one another in each slice. Ops of a part have
+/// one index space; a bundle's ops are those of its unit, in this order.
 struct DynamicUnit {
   struct Part {
     std::vector<uint32_t> ops;
@@ -112,12 +129,14 @@ struct DynamicUnit {
 struct TileChoice {
   std::vector<int64_t> min, max;  ///< By symbol, both inclusive. The first choice that holds all sizes is taken.
   /// By unit and part: slices along each dim of its space; empty: one slice. A slice has ceil(size / slices) points.
+  /// Parts of one unit are cut along one dim each, into as many slices; they are cut in the same proportion, so that a
+  /// slice has ceil(g / slices) * (size / g) points, g being the greatest common divisor of their sizes.
   std::vector<std::vector<std::vector<uint32_t>>> slices;
 };
 
 /// What a kernel's launches need beside its image.
 struct DynamicKernel {
-  std::vector<uint32_t> dims;  ///< Expressions: HpuKernelArgs::dims.
+  std::vector<uint32_t> dims;  ///< Expressions: Kernel::dims.
   /// Issue slots of the whole index space: each term times the product of its trips.
   struct CostTerm {
     double loads = 0, stores = 0, vectorOps = 0, scalarOps = 0;
@@ -125,7 +144,7 @@ struct DynamicKernel {
   };
   std::vector<CostTerm> cost;
   uint32_t scratchBytes = 0;  ///< Expression.
-  /// What it reads, as DimRead: by input and dimension.
+  /// What it reads, as DimRead: by input and dimension. Of all inputs; dimensions that are left out may be read whole.
   struct Read {
     int32_t dim = -1;                       ///< Of the index space; less than 0: maybe all.
     uint32_t scale = 0, low = 0, high = 0;  ///< Expressions.
@@ -142,7 +161,7 @@ struct Dynamic {
   std::vector<StoragePlacement> placements;
   std::vector<TileStorage> tiles;
   std::vector<DynamicUnit> units;      ///< In program order.
-  std::vector<TileChoice> choices;     ///< At most 8; the last one holds all sizes.
+  std::vector<TileChoice> choices;     ///< At least one; the last one holds all sizes.
   std::vector<DynamicKernel> kernels;  ///< By kernel.
   bool reorder = true;                 ///< plan::issueCommands'.
 };

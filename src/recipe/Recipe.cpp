@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recipe/Recipe.h"
 
+#include <algorithm>
+
 namespace hpu::recipe {
+
+bool isEmpty(const Operand& operand) {
+  return std::find(operand.sizes.begin(), operand.sizes.end(), 0) != operand.sizes.end();
+}
 
 uint64_t operandSpanBytes(const Operand& operand) {
   uint64_t bytes = 0;

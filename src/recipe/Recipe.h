@@ -15,10 +15,12 @@
 
 namespace hpu::recipe {
 
+struct Dynamic;  // Dynamic.h.
+
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 1;
+inline constexpr uint16_t kFormatMinor = 2;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNone = 0xffffffffu;
@@ -65,8 +67,9 @@ struct Ring {
 };
 
 /// A strided view of memory in the logical dims of the op that uses it. Sizes are >= 1 (an op without points
-/// is not emitted; only I/O tensors may be empty), the offset is a multiple of the element size, and no two
-/// points of an output are one element.
+/// is not emitted; only I/O tensors may be empty, and what an op with points reads: an input of a kernel, and a and b
+/// of a gemm with K = 0, which gives zeros). The offset is a multiple of the element size, and no two points of an
+/// output are one element.
 struct Operand {
   uint32_t section = kNone;
   uint64_t offset = 0;  ///< Bytes from the section's start to logical element (0, ..., 0).
@@ -149,6 +152,9 @@ struct Kernel {
   /// the executor keep to it.
   uint32_t wholeDims = 0;
   uint64_t scratchBytes = 0;  ///< Of one call (the TPC's local memory: at most 80 KB on real ones).
+  /// Sizes that its code takes from the launch (HpuKernelArgs::dims), of every call. Not part of a file: it is set in
+  /// what plan::instantiate makes.
+  std::vector<int64_t> dims;
 };
 
 enum class CpuVariant : uint8_t { kX86_64_v3 = 3, kX86_64_v4 = 4 };
@@ -224,8 +230,13 @@ struct Program {
   std::string ir;  ///< Optional MLIR text, for debugging.
   /// As the file has it (src/recipe/Signature.h); empty: not signed. It is of the program as it was read or signed.
   std::vector<uint8_t> signature;
+  /// How everything above follows from the sizes of a launch (Dynamic.h); all of it is then that of the
+  /// representatives. Null: the program is for these sizes alone.
+  std::shared_ptr<const Dynamic> dynamic;
 };
 
+/// It has no elements: nothing of it is read.
+bool isEmpty(const Operand& operand);
 /// Bytes that the operand spans from its first to one past its last element, ring slots included.
 uint64_t operandSpanBytes(const Operand& operand);
 

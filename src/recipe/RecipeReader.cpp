@@ -47,6 +47,7 @@ class Loader {
     HPU_RETURN_IF_ERROR(decodeSections());
     HPU_RETURN_IF_ERROR(attachData());
     HPU_RETURN_IF_ERROR(setPackings());
+    HPU_RETURN_IF_ERROR(setDynamic());
     if (Status status = verifyProgram(*program_); !status.ok()) return damaged(status.message());
     if (!program_->signature.empty() && !signatureMatches(data_, bytes_))
       return damaged(
@@ -267,6 +268,17 @@ class Loader {
       next = stored.op + 1;
       program_->ops[stored.op].mme.packingFactor = stored.factor;
     }
+    return okStatus();
+  }
+
+  Status setDynamic() {
+    const SectionEntry* first = find(kDynamicSections[0]);
+    for (SectionId id : kDynamicSections) {
+      if ((find(id) != nullptr) != (first != nullptr))
+        return damaged(strCat("of the sections '", sectionIdName(kDynamicSections[0]), "' and '", sectionIdName(id),
+                              "', which belong together, it has only one"));
+    }
+    if (first) program_->dynamic = std::make_shared<const Dynamic>(std::move(tables_.dynamic));
     return okStatus();
   }
 

@@ -10,7 +10,8 @@ Status verifyProgram(const Program& program) {
   HPU_RETURN_IF_ERROR(verifyMemory(program));
   HPU_RETURN_IF_ERROR(verifyKernels(program));
   HPU_RETURN_IF_ERROR(verifyOps(program));
-  return verifyCommands(program);
+  HPU_RETURN_IF_ERROR(verifyCommands(program));
+  return verifyDynamic(program);
 }
 
 }  // namespace hpu::recipe

@@ -136,7 +136,7 @@ class Checker {
       MemoryBox written = wholeBox(*writes_[w]);
       for (const Operand* read : reads_) {
         // Constants are never written; a packed weight's sizes would say nothing about its bytes.
-        if (program_.sections[read->section].kind == SectionKind::kConst) continue;
+        if (program_.sections[read->section].kind == SectionKind::kConst || isEmpty(*read)) continue;
         MemoryBox source = wholeBox(*read);
         bool inPlace = op.engine == Engine::kTpc && source == written && read->ring == writes_[w]->ring;
         if (inPlace || disjoint(source, written)) continue;

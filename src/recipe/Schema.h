@@ -5,6 +5,7 @@
 #pragma once
 
 #include "recipe/Container.h"
+#include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
 #include "recipe/Serializer.h"
 
@@ -128,11 +129,72 @@ void schema(Ar& ar, typename Ar::template Ref<Estimates> v) {
   ar(v.deviceTimeUs, v.lowerBoundUs, v.largestLiveSetBytes, v.sramPeakBytes);
 }
 
-/// The lists that the container stores in place of Program::constants, Program::images and packing factors.
+// ---- Dynamic.h ---------------------------------------------------------------------------------------
+
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Symbol> v) {
+  ar(v.name, v.min, v.max, v.sample);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<SizeExpr> v) {
+  ar(v.kind, v.number, v.args);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Guard> v) {
+  ar(v.relation, v.left, v.right, v.text);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Patch> v) {
+  ar(v.field, v.index, v.operand, v.dim, v.expr);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Storage> v) {
+  ar(v.bytes, v.begin, v.end, v.section);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoragePlacement> v) {
+  ar(v.op, v.operand, v.storage, v.offset);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<TileStorage::User> v) {
+  ar(v.op, v.operand, v.dims);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<TileStorage> v) {
+  ar(v.unit, v.part, v.elementBytes, v.sizes, v.order, v.dim, v.slots, v.begin, v.end, v.users);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DynamicUnit::Part> v) {
+  ar(v.ops, v.slots, v.kept, v.reader);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DynamicUnit> v) {
+  ar(v.parts, v.bundle);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<TileChoice> v) {
+  ar(v.min, v.max, v.slices);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DynamicKernel::CostTerm> v) {
+  ar(v.loads, v.stores, v.vectorOps, v.scalarOps, v.trips);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DynamicKernel::Read> v) {
+  ar(v.dim, v.scale, v.low, v.high);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DynamicKernel> v) {
+  ar(v.dims, v.cost, v.scratchBytes, v.reads);
+}
+
+/// The lists that the container stores in place of Program::constants, Program::images, packing factors and
+/// Program::dynamic.
 struct StoredTables {
   std::vector<StoredConstant> constants;
   std::vector<StoredImage> images;
   std::vector<StoredPacking> packings;  ///< In the order of ops.
+  Dynamic dynamic;
 };
 
 /// The contents of one metadata section. False when the id is not one of a metadata section (kIr is
@@ -163,6 +225,16 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(p.estimates), true;
     case SectionId::kPackings:
       return ar(tables.packings), true;
+    case SectionId::kSizes:
+      return ar(tables.dynamic.symbols, tables.dynamic.exprs, tables.dynamic.guards), true;
+    case SectionId::kPatches:
+      return ar(tables.dynamic.patches), true;
+    case SectionId::kPlacements:
+      return ar(tables.dynamic.storages, tables.dynamic.placements, tables.dynamic.tiles), true;
+    case SectionId::kUnits:
+      return ar(tables.dynamic.units, tables.dynamic.choices, tables.dynamic.reorder), true;
+    case SectionId::kKernelSizes:
+      return ar(tables.dynamic.kernels), true;
     default:
       return false;
   }

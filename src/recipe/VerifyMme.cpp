@@ -128,7 +128,7 @@ Status verifyMmeShapes(const Op& op, const std::string& where) {
   int64_t depth = mme.kind == MmeKind::kGemm
                       ? mme.a.sizes.back()
                       : boundedProduct({mme.a.sizes[1] / mme.groups, mme.b.sizes[2], mme.b.sizes[3]}, kMaxMacs);
-  if (depth < 0 || points > kMaxMacs / depth) {
+  if (depth < 0 || points > kMaxMacs / std::max<int64_t>(depth, 1)) {
     return dataLoss(where + ": more than 2^60 multiply-accumulates");
   }
   return okStatus();

@@ -14,7 +14,8 @@ using base::strCat;
 
 namespace {
 
-enum class Access { kRead, kWrite };
+/// kReadIfAny: of elements that there may be none of.
+enum class Access { kRead, kReadIfAny, kWrite };
 
 /// Checks the ops of one program; keeps the ranges that constants fill.
 class OpVerifier {
@@ -86,12 +87,14 @@ class OpVerifier {
       return dataLoss(strCat(where_, " has the unknown packing ", mme.packing, " of operand b"));
     }
     const bool packed = mme.packing == BPacking::kBlocked;
-    HPU_RETURN_IF_ERROR(verifyOperand(mme.a, "a", Access::kRead));
+    // A product over K = 0 is zeros; which dimension is 0 is seen with the shapes.
+    const Access read = mme.kind == MmeKind::kGemm && !packed ? Access::kReadIfAny : Access::kRead;
+    HPU_RETURN_IF_ERROR(verifyOperand(mme.a, "a", read));
     HPU_RETURN_IF_ERROR(verifyOperand(mme.c, "c", Access::kWrite));
     if (packed) {
-      HPU_RETURN_IF_ERROR(verifyShape(mme.b, "b", /*needStrides=*/false));
+      HPU_RETURN_IF_ERROR(verifyShape(mme.b, "b", Access::kRead, /*needStrides=*/false));
     } else {
-      HPU_RETURN_IF_ERROR(verifyOperand(mme.b, "b", Access::kRead));
+      HPU_RETURN_IF_ERROR(verifyOperand(mme.b, "b", read));
     }
     HPU_RETURN_IF_ERROR(verifyMmeShapes(op, where_));
     auto stores = [](ElementType t) {
@@ -166,7 +169,7 @@ class OpVerifier {
     }
     for (size_t i = 0; i < tpc.inputs.size(); ++i) {
       std::string name = strCat("input ", i);
-      HPU_RETURN_IF_ERROR(verifyOperand(tpc.inputs[i], name, Access::kRead));
+      HPU_RETURN_IF_ERROR(verifyOperand(tpc.inputs[i], name, Access::kReadIfAny));
       HPU_RETURN_IF_ERROR(verifyTpcRing(op, tpc.inputs[i], name));
     }
     for (size_t i = 0; i < tpc.outputs.size(); ++i) {
@@ -215,7 +218,7 @@ class OpVerifier {
                            " has the sizes ", shapeToString(operand.sizes)));
   }
 
-  Status verifyShape(const Operand& operand, std::string_view name, bool needStrides) {
+  Status verifyShape(const Operand& operand, std::string_view name, Access access, bool needStrides) {
     if (operand.section >= program_.sections.size()) {
       return dataLoss(strCat(where_, " operand ", name, " is in section ", operand.section, ", but the program has ",
                              program_.sections.size()));
@@ -223,7 +226,9 @@ class OpVerifier {
     if (elementSize(operand.type) == 0) {
       return dataLoss(strCat(where_, " operand ", name, " has the invalid element type ", operand.type));
     }
-    if (operand.sizes.size() > kMaxRank || boundedProduct(operand.sizes, kMaxPoints) < 0) {
+    std::vector<int64_t> sizes = operand.sizes;
+    if (access == Access::kReadIfAny) std::replace(sizes.begin(), sizes.end(), int64_t{0}, int64_t{1});
+    if (sizes.size() > kMaxRank || boundedProduct(sizes, kMaxPoints) < 0) {
       return dataLoss(strCat(where_, " operand ", name, " has the sizes ", shapeToString(operand.sizes),
                              ", of rank beyond ", kMaxRank, ", with a size < 1 or more than 2^48 elements"));
     }
@@ -245,7 +250,7 @@ class OpVerifier {
   }
 
   Status verifyOperand(const Operand& operand, std::string_view name, Access access) {
-    HPU_RETURN_IF_ERROR(verifyShape(operand, name, /*needStrides=*/true));
+    HPU_RETURN_IF_ERROR(verifyShape(operand, name, access, /*needStrides=*/true));
     SectionKind kind = program_.sections[operand.section].kind;
     if (access == Access::kWrite && (kind == SectionKind::kConst || kind == SectionKind::kInput)) {
       return dataLoss(strCat(where_, " operand ", name, " is written, but section ", operand.section, " is ",
@@ -265,6 +270,7 @@ class OpVerifier {
     if (program_.sections[operand.section].kind != SectionKind::kSram) {
       return dataLoss(strCat(where_, " operand ", name, " is a ring, but section ", operand.section, " is not SRAM"));
     }
+    if (isEmpty(operand)) return dataLoss(strCat(where_, " operand ", name, " is a ring, but has no elements"));
     if (ring.dim >= operand.sizes.size() || ring.slotBytes == 0 ||
         ring.slotBytes % static_cast<uint64_t>(elementSize(operand.type))) {
       return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim, " of ",
@@ -288,7 +294,7 @@ class OpVerifier {
                              overflow || bytes == UINT64_MAX ? "2^64 or later" : std::to_string(end), " of section ",
                              operand.section, ", which has ", usable));
     }
-    if (section.kind != SectionKind::kConst) return okStatus();
+    if (section.kind != SectionKind::kConst || bytes == 0) return okStatus();
     const std::vector<Range>& ranges = filled_[operand.section];
     auto after = std::upper_bound(ranges.begin(), ranges.end(), operand.offset,
                                   [](uint64_t offset, const Range& r) { return offset < r.begin; });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "Exercise.h"
+#include "ExerciseInstances.h"
 #include "recipe/Container.h"
 #include "recipe/RecipeReader.h"
 
@@ -19,6 +20,7 @@ void tryRecipe(const uint8_t* data, size_t size) {
     return;
   }
   std::string problem = hpu::recipe::testing::exerciseProgram(**program);
+  if (problem.empty()) problem = hpu::recipe::testing::exerciseInstances(**program);
   if (problem.empty()) return;
   std::fprintf(stderr, "an accepted recipe is not safe: %s\n", problem.c_str());
   std::abort();

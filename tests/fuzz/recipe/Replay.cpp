@@ -2,6 +2,7 @@
 // Recipes of small programs, to be mutated, with the places of their fields.
 #include "tests/fuzz/Replay.h"
 
+#include "DynamicSample.h"
 #include "SampleProgram.h"
 #include "recipe/Container.h"
 #include "recipe/RecipeWriter.h"
@@ -38,7 +39,7 @@ int main(int argc, char** argv) {
   using namespace hpu::recipe::testing;
   return replay(argc, argv,
                 {.name = "recipe",
-                 .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4))},
+                 .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample())},
                  .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
                            anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});

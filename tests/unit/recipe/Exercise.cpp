@@ -25,6 +25,7 @@ struct Exercise {
   /// Least and greatest byte of an operand with the indices of one box, as an executor computes
   /// them.
   void operand(const Operand& o, bool write) {
+    if (!write && isEmpty(o)) return;
     require(o.section < p.sections.size(), "operand section");
     if (!error.empty()) return;
     const Section& section = p.sections[o.section];
@@ -74,7 +75,9 @@ struct Exercise {
     switch (o.engine) {
       case Engine::kMme:
         require(o.mme.groups > 0, "groups");
-        require(packingObstacle(o.mme, o.mme.packingFactor).empty() && packedWeightBytes(o.mme) > 0, "packing");
+        require(
+            packingObstacle(o.mme, o.mme.packingFactor).empty() && (packedWeightBytes(o.mme) > 0 || isEmpty(o.mme.b)),
+            "packing");
         if (!error.empty()) return;
         operand(o.mme.a, false);
         operand(o.mme.c, true);

@@ -5,7 +5,9 @@
 
 #include <random>
 
+#include "DynamicSample.h"
 #include "Exercise.h"
+#include "ExerciseInstances.h"
 #include "SampleProgram.h"
 #include "recipe/Container.h"
 #include "recipe/LittleEndian.h"
@@ -17,22 +19,29 @@ namespace {
 
 using namespace testing;
 
-/// The sample as a file, and where its metadata's scalars are.
+/// A sample as a file, and where its metadata's scalars are.
 struct SampleFile {
   std::vector<uint8_t> bytes;
   std::vector<EncodedField> fields;
 };
 
+SampleFile fileOf(const Program& program) {
+  auto encoded = encodeProgram(program, /*wantFields=*/true);
+  EXPECT_TRUE(encoded.ok());
+  SampleFile file;
+  file.fields = encoded->fields;
+  file.bytes = joinRecipe(std::move(*encoded));
+  return file;
+}
+
 const SampleFile& sampleFile() {
-  static const SampleFile file = [] {
-    const Program program = sampleProgram();  // The pieces point into it.
-    auto encoded = encodeProgram(program, /*wantFields=*/true);
-    EXPECT_TRUE(encoded.ok());
-    SampleFile f;
-    f.fields = encoded->fields;
-    f.bytes = joinRecipe(std::move(*encoded));
-    return f;
-  }();
+  static const SampleFile file = fileOf(sampleProgram());
+  return file;
+}
+
+/// Of a program of free dimensions.
+const SampleFile& dynamicFile() {
+  static const SampleFile file = fileOf(dynamicSample());
   return file;
 }
 
@@ -54,6 +63,7 @@ bool expectErrorOrSafe(const std::vector<uint8_t>& bytes, const std::string& wha
     return false;
   }
   EXPECT_EQ(exerciseProgram(**program), "") << what;
+  EXPECT_EQ(exerciseInstances(**program), "") << what;
   auto again = writeRecipe(**program);
   EXPECT_TRUE(again.ok()) << what;
   if (again.ok()) {
@@ -105,6 +115,8 @@ std::vector<uint64_t> hostileValues(uint64_t old, uint32_t width) {
 TEST(HostileRecipe, TheUnchangedSampleIsSafe) {
   EXPECT_TRUE(expectErrorOrSafe(sampleFile().bytes, "unchanged"));
   EXPECT_GT(sampleFile().fields.size(), 500u);
+  EXPECT_TRUE(expectErrorOrSafe(dynamicFile().bytes, "unchanged"));
+  EXPECT_GT(dynamicFile().fields.size(), 1000u);
 }
 
 TEST(HostileRecipe, EveryTruncationIsAnError) {
@@ -167,6 +179,27 @@ TEST(HostileRecipe, EveryFieldOfTheMetadataWithHostileValuesIsAnErrorOrSafe) {
   EXPECT_GT(refused, 4 * accepted);
 }
 
+TEST(HostileRecipe, EveryFieldOfFreeDimensionsWithHostileValuesIsAnErrorOrSafe) {
+  const SampleFile& file = dynamicFile();
+  int refused = 0, accepted = 0;
+  for (const EncodedField& field : file.fields) {
+    if (field.section < SectionId::kSizes || field.section > SectionId::kKernelSizes) continue;
+    for (uint64_t value : hostileValues(loadField(file.bytes, field.offset, field.bytes), field.bytes)) {
+      std::vector<uint8_t> bytes = file.bytes;
+      storeField(bytes, field.offset, field.bytes, value);
+      if (bytes == file.bytes) continue;
+      ASSERT_TRUE(resealRecipe(bytes).ok());
+      bool ok =
+          expectErrorOrSafe(bytes, "byte " + std::to_string(field.offset) + " (" +
+                                       std::string(sectionIdName(field.section)) + ") = " + std::to_string(value));
+      ++(ok ? accepted : refused);
+      if (HasFailure()) return;
+    }
+  }
+  // Costs, bounds and slices may be many things.
+  EXPECT_GT(refused, 2 * accepted);
+}
+
 TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) {
   const std::vector<uint8_t>& good = sampleFile().bytes;
   const uint64_t end = kHeaderBytes + kEntryBytes * loadLe<uint32_t>(good.data() + kAtNumSections);
@@ -186,9 +219,9 @@ TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) 
 }
 
 TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
-  const SampleFile& file = sampleFile();
   std::mt19937_64 random(17);
-  for (int trial = 0; trial < 3000; ++trial) {
+  for (int trial = 0; trial < 6000; ++trial) {
+    const SampleFile& file = trial % 2 ? dynamicFile() : sampleFile();
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];

@@ -8,6 +8,8 @@
 #include <functional>
 
 #include "SampleProgram.h"
+#include "recipe/Container.h"
+#include "recipe/ScheduleChecker.h"
 
 namespace hpu::recipe {
 namespace {
@@ -97,7 +99,11 @@ TEST(RecipeVerifier, RefusesWrongOperands) {
       {"operand a has the invalid element type 0", [&](Program& p) { gemm(p).a.type = ElementType::kInvalid; }},
       {"operand a has 2 sizes but 1 strides", [&](Program& p) { gemm(p).a.strides.pop_back(); }},
       {"negative stride -576", [&](Program& p) { gemm(p).a.strides[0] = -576; }},
-      {"with a size < 1", [&](Program& p) { gemm(p).a.sizes[0] = 0; }},
+      {"with a size < 1", [&](Program& p) { gemm(p).a.sizes[0] = -1; }},
+      {"with a size < 1", [&](Program& p) { relu(p).outputs[0].sizes[0] = 0; }},
+      {"is a ring, but has no elements", [&](Program& p) { relu(p).inputs[0].sizes[0] = 0; }},
+      {"M of a and c differ: 0 against 4", [&](Program& p) { gemm(p).a.sizes[0] = 0; }},
+      {"K of a and b differ: 0 against 576", [&](Program& p) { gemm(p).a.sizes[1] = 0; }},
       {"2^64 or later", [&](Program& p) { gemm(p).a.strides[0] = INT64_MAX; }},
       {"2^64 or later", [&](Program& p) { gemm(p).a.offset = UINT64_MAX - 7; }},
       {"is not aligned to its f32 elements", [&](Program& p) { gemm(p).a.offset += 2; }},
@@ -112,6 +118,17 @@ TEST(RecipeVerifier, RefusesWrongOperands) {
       // An output's section may be larger than its tensor, but the caller's buffer is not.
       {"of section 1, which has 160", [](Program& p) { p.ops[kSoftmaxOp].tpc.outputs[0].offset = 4; }},
   });
+}
+
+TEST(RecipeVerifier, WhatIsReadMayHaveNoElements) {
+  Program p = sampleProgram();
+  p.ops[kGemmOp].mme.a.sizes[1] = p.ops[kGemmOp].mme.b.sizes[0] = 0;
+  p.ops[kSoftmaxOp].tpc.inputs[0].sizes = {4, 0};
+  Status status = verifyProgram(p);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(checkSchedule(p).ok());
+  EXPECT_EQ(leastReaderMinor(sampleProgram()), 0);
+  EXPECT_EQ(leastReaderMinor(p), 2);
 }
 
 TEST(RecipeVerifier, RefusesWrongMmeDescriptors) {

@@ -171,7 +171,7 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& op
       }
       chained.push_back(operandFor(*output));
     }
-    unit->addKernel(context.code.function(op.tpc.kernel), std::move(chained), kernel.scratchBytes);
+    unit->addKernel(kernel, context.code.function(op.tpc.kernel), std::move(chained));
   }
   HPU_RETURN_IF_ERROR(unit->prepareWeights(context));
   return unit;

@@ -79,6 +79,10 @@ void makeGemm(const MmeDesc& mme, Contraction& c) {
   }
   c.outer.assign(dims.rbegin(), dims.rend() - static_cast<std::ptrdiff_t>(next));
   c.phases.push_back({0, 0, c.extentY, c.extentX, {Tap{}}});
+  if (c.depth == 0) {  // Without a tap every point is zero.
+    c.phases[0].taps.clear();
+    c.depth = c.packedShape.k = 1;
+  }
 }
 
 /// Taps of one phase in one spatial dimension: input offset and window position.

@@ -36,8 +36,8 @@ bool MmeUnit::addLocal(const std::vector<int64_t>& strides, int64_t elementSize)
   return true;
 }
 
-void MmeUnit::addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands, uint64_t scratchBytes) {
-  kernels_.push_back({function, std::move(operands), scratch_.add(scratchBytes)});
+void MmeUnit::addKernel(const recipe::Kernel& kernel, HpuKernelFn function, std::vector<ChainedOperand> operands) {
+  kernels_.push_back({function, std::move(operands), kernel.dims, scratch_.add(kernel.scratchBytes)});
   scratchBytes_ = scratch_.bytes();
 }
 
@@ -79,7 +79,7 @@ void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int
     plan_.run(block, buffers, scratch, strips);
     for (const ChainedKernel& kernel : kernels_) {
       for (size_t i = 0; i < kernel.operands.size(); ++i) pointers[i] = address(kernel.operands[i]);
-      HpuKernelArgs args{pointers, lo, hi, nullptr, scratch + kernel.scratchOffset};
+      HpuKernelArgs args{pointers, lo, hi, kernel.dims.data(), scratch + kernel.scratchOffset};
       kernel.function(&args);
     }
   }

@@ -29,6 +29,7 @@ struct ChainedOperand {
 struct ChainedKernel {
   HpuKernelFn function = nullptr;
   std::vector<ChainedOperand> operands;  ///< Inputs, then outputs.
+  std::vector<int64_t> dims;             ///< What it gets as HpuKernelArgs::dims.
   uint64_t scratchOffset = 0;
 };
 
@@ -41,7 +42,7 @@ class MmeUnit final : public Unit {
   MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c, const std::byte* constantB);
   /// A tensor that lives in scratch: false when `strides` do not tell the points of a block apart.
   bool addLocal(const std::vector<int64_t>& strides, int64_t elementSize);
-  void addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands, uint64_t scratchBytes);
+  void addKernel(const recipe::Kernel& kernel, HpuKernelFn function, std::vector<ChainedOperand> operands);
   /// Packs constant weights for all runs, where the unit was made for that. Call once, when it is
   /// complete. Errors: kResourceExhausted.
   Status prepareWeights(BuildContext& context);

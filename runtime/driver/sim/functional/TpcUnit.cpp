@@ -28,7 +28,7 @@ int64_t distinctElements(const recipe::Operand& operand) {
 }  // namespace
 
 TpcUnit::TpcUnit(const recipe::Kernel& kernel, HpuKernelFn function, const recipe::TpcDesc& desc, const OpSlice& slice)
-    : function_(function), lo_(slice.lo), hi_(slice.hi) {
+    : function_(function), lo_(slice.lo), hi_(slice.hi), dims_(kernel.dims) {
   const size_t rank = lo_.size();
   int64_t points = 1, whole = 1, elements = 1;
   for (size_t d = 0; d < rank; ++d) points *= hi_[d] - lo_[d];
@@ -70,7 +70,7 @@ void TpcUnit::run(const RunContext& context) const {
   for (const BufferRef& operand : operands_) pointers.push_back(operand.in(context));
   shareBlocks(blocks_, context.threads, [&](int slot, BlockCursor& cursor) {
     int64_t lo[recipe::kMaxRank], hi[recipe::kMaxRank];
-    HpuKernelArgs args{pointers.data(), lo, hi, nullptr, context.scratchOf(slot)};
+    HpuKernelArgs args{pointers.data(), lo, hi, dims_.data(), context.scratchOf(slot)};
     for (int64_t block = cursor.next(); block >= 0; block = cursor.next()) {
       int64_t rest = block;
       for (size_t i = order_.size(); i-- > 0;) {

@@ -19,6 +19,7 @@ class TpcUnit final : public Unit {
   HpuKernelFn function_;
   std::vector<BufferRef> operands_;
   std::vector<int64_t> lo_, hi_;
+  std::vector<int64_t> dims_;    ///< What the kernel gets as HpuKernelArgs::dims.
   std::vector<int64_t> part_;    ///< Extent of a call's box, by dimension.
   std::vector<int64_t> counts_;  ///< How many parts a dimension has.
   std::vector<size_t> order_;    ///< Dimensions, those with the largest output strides first.

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -93,6 +94,7 @@ Tensor::Tensor(ElementType elementType, Index sizesIn, Index stridesIn)
     int64_t reach = strides[d] * (sizes[d] - 1);
     (reach < 0 ? low : high) += reach;
   }
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) low = 0, high = -1;  // No element may be touched.
   int64_t element = elementSize(type);
   bytes_ = (high - low + 1) * element;
   mapping_ = std::make_shared<Mapping>(bytes_);
@@ -368,13 +370,15 @@ struct Kernel::State {
 };
 
 Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-               const KernelOptions& options)
+               const KernelOptions& options, const std::function<void(KernelRequest&)>& adjust)
     : state_(std::make_unique<State>(body, inputs, outputs)) {
   if (!state_->cluster.block()) {
     status_ = invalidArgument("the test's text does not parse");
     return;
   }
-  StatusOr<KernelSet> set = compileKernels({state_->cluster.request("test")}, options);
+  KernelRequest request = state_->cluster.request("test");
+  if (adjust) adjust(request);
+  StatusOr<KernelSet> set = compileKernels({request}, options);
   status_ = set.status();
   if (!set.ok()) return;
   state_->set = std::move(*set);
@@ -401,13 +405,13 @@ std::string Kernel::ir() const {
 }
 
 void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Index& lo,
-                 const Index& hi) const {
+                 const Index& hi, const std::vector<int64_t>& dims) const {
   std::vector<void*> buffers;
   for (const Tensor& tensor : inputs) buffers.push_back(tensor.origin());
   for (const Tensor& tensor : outputs) buffers.push_back(tensor.origin());
   std::vector<uint8_t> scratch(info_.scratchBytes + 64);
   void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
-  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), nullptr, info_.scratchBytes ? aligned : nullptr};
+  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), dims.empty() ? nullptr : dims.data(), info_.scratchBytes ? aligned : nullptr};
   auto* code = static_cast<uint8_t*>(state_->maps[variant].first) + state_->set.images[variant].entries[0];
   reinterpret_cast<HpuKernelFn>(code)(&args);
 }

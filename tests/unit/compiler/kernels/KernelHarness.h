@@ -64,8 +64,9 @@ std::string typeText(const Tensor& tensor);
 /// type of input 0 and "$out0" for that of output 0.
 class Kernel {
  public:
+  /// `adjust` may change what is asked for.
   Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-         const KernelOptions& options = {});
+         const KernelOptions& options = {}, const std::function<void(KernelRequest&)>& adjust = {});
   ~Kernel();
   Kernel(Kernel&&) noexcept;
 
@@ -73,9 +74,9 @@ class Kernel {
   const CompiledKernel& info() const { return info_; }
   /// Variants that this CPU can run, as indexes.
   int variants() const;
-  /// Computes the box [lo, hi) of the index space.
+  /// Computes the box [lo, hi) of the index space. `dims`: HpuKernelArgs::dims.
   void run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Index& lo,
-           const Index& hi) const;
+           const Index& hi, const std::vector<int64_t>& dims = {}) const;
   size_t imageBytes(int variant) const;
   std::string ir() const;
 

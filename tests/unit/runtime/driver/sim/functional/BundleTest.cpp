@@ -55,6 +55,28 @@ struct TestKernel {
   }
 };
 
+std::vector<int64_t> seenDims;
+
+void noteDims(const HpuKernelArgs* args) {
+  if (args->dims) seenDims.assign(args->dims, args->dims + 1);
+}
+
+TEST(Bundle, GivesKernelsTheirSizes) {
+  TestProgram program;
+  MmeDesc mme;
+  mme.a = program.tensor(ElementType::kF32, {4, 8});
+  mme.b = program.tensor(ElementType::kF32, {8, 16});
+  mme.c = program.ring(ElementType::kF32, {4, 16}, 0, 4, 1);
+  const uint32_t gemm = program.addMme(mme), kernel = program.addKernel(noteDims, 1, 1, 2);
+  program.program.kernels[kernel].dims = {77};
+  const uint32_t tpc = program.addTpc(kernel, {mme.c}, {program.tensor(ElementType::kF32, {4, 16})});
+  program.addBundle({gemm, tpc});
+  program.addSlices(0, gemm, 0, 4);
+  program.addSlices(0, tpc, 0, 4);
+  program.run(1);
+  EXPECT_EQ(seenDims, std::vector<int64_t>{77});
+}
+
 float addRelu(const float* in) {
   return std::max(in[0] + in[1], 0.0f);
 }

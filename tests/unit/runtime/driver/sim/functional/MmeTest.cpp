@@ -328,5 +328,30 @@ TEST(Mme, RefusesTypesItDoesNotMultiply) {
   EXPECT_NE(executor.status().message().find("integer product"), std::string::npos);
 }
 
+TEST(Mme, AProductOverNothingIsZeros) {
+  Random random(5);
+  for (int64_t batch : {1, 3})
+    for (ElementType type : {ElementType::kF32, ElementType::kBF16})
+      for (int64_t rows : {1, 7, 200})
+        for (int64_t columns : {1, 16, 130}) {
+          TestProgram program;
+          MmeDesc mme;
+          // Operands of no bytes.
+          mme.a = program.tensor(type, {1});
+          mme.b = program.tensor(type, {1});
+          mme.a.sizes = {batch, rows, 0};
+          mme.a.strides = {0, 0, 1};
+          mme.b.sizes = {batch, 0, columns};
+          mme.b.strides = {0, columns, 1};
+          mme.c = program.tensor(type, {batch, rows, columns}, {0, 2, 1});
+          program.fillRandom(mme.c, random, 1, 4);
+          program.addMme(mme);
+          program.run(2);
+          size_t wrong = 0;
+          forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) { wrong += program.get(mme.c, p) != 0.0f; });
+          EXPECT_EQ(wrong, 0u) << rows << " x " << columns;
+        }
+}
+
 }  // namespace
 }  // namespace hpu::sim::testing

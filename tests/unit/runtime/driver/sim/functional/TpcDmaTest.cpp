@@ -87,6 +87,22 @@ TEST(TpcUnit, SplitsByWhatAReductionReads) {
   EXPECT_GT(calls, 1);
 }
 
+std::vector<int64_t> seenDims;
+
+void noteDims(const HpuKernelArgs* args) {
+  if (args->dims) seenDims.assign(args->dims, args->dims + 2);
+}
+
+TEST(TpcUnit, GivesKernelsTheirSizes) {
+  TestProgram program;
+  Operand in = program.tensor(ElementType::kF32, {3}), out = program.tensor(ElementType::kF32, {3});
+  const uint32_t kernel = program.addKernel(noteDims, 1, 1, 1);
+  program.program.kernels[kernel].dims = {5, 1000};
+  program.addTpc(kernel, {in}, {out});
+  program.run(1);
+  EXPECT_EQ(seenDims, (std::vector<int64_t>{5, 1000}));
+}
+
 template <typename T>
 T element(TestProgram& program, const Operand& operand, const std::vector<int64_t>& p) {
   T value;

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instances of hand-made and of random programs of free dimensions: each is a right program, and has the numbers that
+// the same program written for those sizes has.
+#include "plan/Instantiate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+
+#include "DynamicSample.h"
+#include "recipe/CommandAccess.h"
+#include "recipe/RecipeVerifier.h"
+#include "recipe/ScheduleChecker.h"
+
+namespace hpu::plan {
+namespace {
+
+using recipe::Dynamic;
+using recipe::kNone;
+using recipe::Op;
+using recipe::Operand;
+using recipe::Program;
+using recipe::SectionKind;
+using ::testing::HasSubstr;
+using namespace recipe::testing;
+
+const arch::TargetDesc& gaudi2() {
+  return arch::targetDesc(Target::kGaudi2);
+}
+
+/// Verified, and without hazards.
+void expectRight(const Program& source, const Sizes& sizes, const Program& instance) {
+  Status status = recipe::verifyProgram(instance);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const recipe::KernelReads reads = kernelReads(source, sizes, instance);
+  status = recipe::checkSchedule(instance, &reads);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_FALSE(instance.dynamic);
+}
+
+const Op* findOp(const Program& program, const std::string& name) {
+  for (const Op& op : program.ops)
+    if (op.name == name) return &op;
+  return nullptr;
+}
+
+int commandsOf(const Program& program, const std::string& name) {
+  int count = 0;
+  for (const recipe::Queue& queue : program.queues)
+    for (const recipe::Command& command : queue.commands) count += program.ops[command.op].name == name;
+  return count;
+}
+
+/// The numbers of `twin`, the same program with these sizes as its representatives, but for what the loader plans.
+void expectNumbersOf(const Program& twin, const Program& instance) {
+  auto sameTensors = [](const std::vector<TensorInfo>& a, const std::vector<TensorInfo>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].type, b[i].type) << a[i].name;
+  };
+  sameTensors(twin.inputs, instance.inputs);
+  sameTensors(twin.outputs, instance.outputs);
+  size_t points = 0;
+  for (const Op& op : twin.ops) {
+    const bool empty = std::count(op.space.begin(), op.space.end(), 0) > 0;
+    points += !empty;
+    const Op* made = findOp(instance, op.name);
+    ASSERT_EQ(made == nullptr, empty) << op.name;
+    if (empty) continue;
+    EXPECT_EQ(made->space, op.space) << op.name;
+    for (uint32_t o = 0; const Operand* expected = operandAt(op, o); ++o) {
+      const Operand& operand = *operandAt(*made, o);
+      EXPECT_EQ(operand.sizes, expected->sizes) << op.name;
+      const SectionKind kind = twin.sections[expected->section].kind;
+      if (kind != SectionKind::kSram) {
+        EXPECT_EQ(operand.strides, expected->strides) << op.name;
+      }
+      if (kind == SectionKind::kOutput || kind == SectionKind::kConst) {
+        EXPECT_EQ(operand.offset, expected->offset);
+      }
+    }
+  }
+  EXPECT_EQ(instance.ops.size(), points);
+}
+
+TEST(Instantiate, EverySizeGivesTheProgramWrittenForIt) {
+  const Program program = dynamicSample();
+  for (int64_t past : {0, 1, 2, 5, 17, 96})
+    for (int64_t seq : {1, 2, 3, 6, 15, 16, 17, 33, 104}) {
+      SCOPED_TRACE("past " + std::to_string(past) + ", seq " + std::to_string(seq));
+      auto instance = instantiate(program, {past, seq}, gaudi2());
+      ASSERT_TRUE(instance.ok()) << instance.status().message();
+      ASSERT_NO_FATAL_FAILURE(expectRight(program, {past, seq}, **instance));
+      ASSERT_NO_FATAL_FAILURE(expectNumbersOf(dynamicSample(past, seq), **instance));
+      EXPECT_EQ((*instance)->kernels[1].dims, (std::vector<int64_t>{seq, past + seq}));
+      EXPECT_GT((*instance)->estimates.deviceTimeUs, 0);
+      EXPECT_LE((*instance)->estimates.lowerBoundUs, (*instance)->estimates.deviceTimeUs);
+      auto outputs = outputsFor(program, {past, seq});
+      ASSERT_TRUE(outputs.ok());
+      EXPECT_EQ((*outputs)[0].type.shape, (Shape{seq, past + seq}));
+      auto bytes = workspaceBytes(program, {past, seq}, gaudi2());
+      ASSERT_TRUE(bytes.ok());
+      for (const recipe::Section& section : (*instance)->sections)
+        if (section.kind == SectionKind::kWorkspace) {
+          EXPECT_EQ(section.bytes, *bytes);
+        }
+    }
+}
+
+TEST(Instantiate, SlicesAreThoseOfTheChoice) {
+  const Program program = dynamicSample();
+  auto small = instantiate(program, {5, 16}, gaudi2()), large = instantiate(program, {5, 64}, gaudi2());
+  ASSERT_TRUE(small.ok() && large.ok());
+  EXPECT_EQ(commandsOf(**small, "project"), 1);
+  EXPECT_EQ(commandsOf(**small, "up"), 2);
+  EXPECT_EQ(commandsOf(**large, "project"), 4);
+  EXPECT_EQ(commandsOf(**large, "scores"), 4);
+  EXPECT_EQ(commandsOf(**large, "up"), 8);
+  EXPECT_EQ(findOp(**large, "project")->mme.c.ring, (recipe::Ring{2, 0, 16 * 64 * 4}));
+  EXPECT_EQ(findOp(**large, "down")->mme.a.ring, (recipe::Ring{3, 0, 8 * 64 * 4}));
+  EXPECT_EQ(findOp(**small, "project")->mme.c.ring, (recipe::Ring{1, 0, 16 * 64 * 4}));
+  // 17 rows in 8 slices are 6 slices of 3.
+  auto odd = instantiate(program, {5, 17}, gaudi2());
+  ASSERT_TRUE(odd.ok());
+  EXPECT_EQ(commandsOf(**odd, "up"), 6);
+  EXPECT_EQ(commandsOf(**odd, "down"), 6);
+}
+
+TEST(Instantiate, WithoutAnyPastItIsLeftOutButTheProductOverItStays) {
+  const Program program = dynamicSample();
+  auto instance = instantiate(program, {0, 6}, gaudi2());
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
+  EXPECT_FALSE(findOp(**instance, "keep"));
+  const Op* old = findOp(**instance, "old");
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->mme.a.sizes, (std::vector<int64_t>{6, 0}));
+  const Op* join = findOp(**instance, "join");
+  ASSERT_TRUE(join);
+  EXPECT_EQ(join->tpc.inputs[0].sizes, (std::vector<int64_t>{0, 64}));
+}
+
+TEST(Instantiate, SharesConstantsAndImages) {
+  const Program program = dynamicSample();
+  auto instance = instantiate(program, {5, 64}, gaudi2());
+  ASSERT_TRUE(instance.ok());
+  EXPECT_EQ((*instance)->constants[0].data, program.constants[0].data);
+  EXPECT_EQ((*instance)->images[0].data, program.images[0].data);
+}
+
+TEST(Instantiate, CostsOfKernelsAreThoseOfTheirTrips) {
+  // Each term counts the whole space: seq trips of 1 load, of seq * 64 points.
+  const Program program = dynamicSample();
+  for (int64_t seq : {4, 100}) {
+    auto instance = instantiate(program, {3, seq}, gaudi2());
+    ASSERT_TRUE(instance.ok());
+    EXPECT_DOUBLE_EQ((*instance)->kernels[0].cost.loads, 1.0 / 64);
+    EXPECT_DOUBLE_EQ((*instance)->kernels[1].cost.vectorOps, 2.0);
+  }
+}
+
+TEST(Instantiate, RefusesSizesOutOfBounds) {
+  const Program program = dynamicSample();
+  for (const Sizes& sizes : {Sizes{97, 6}, Sizes{-1, 6}, Sizes{5, 0}, Sizes{5}, Sizes{5, 6, 7}}) {
+    EXPECT_EQ(instantiate(program, sizes, gaudi2()).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(outputsFor(program, sizes).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(workspaceBytes(program, sizes, gaudi2()).status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(instantiate(program, {97, 6}, gaudi2()).status().message(),
+            "dimension 'past' is 97, outside of its bounds 0 to 96");
+}
+
+// ---- SRAM --------------------------------------------------------------------------------------------
+
+TEST(Instantiate, CutsFinerWhatWouldNotFitIntoSram) {
+  const Program program = dynamicSample();
+  arch::TargetDesc small = gaudi2();
+  small.sramBytes = 4096;  // Slots of 16 rows have 4 KB each.
+  auto instance = instantiate(program, {5, 64}, small);
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
+  ASSERT_NO_FATAL_FAILURE(expectRight(program, {5, 64}, **instance));
+  EXPECT_EQ(commandsOf(**instance, "project"), 8);
+  EXPECT_EQ(findOp(**instance, "project")->mme.c.ring, (recipe::Ring{2, 0, 2048}));
+  EXPECT_EQ(commandsOf(**instance, "up"), 16);
+  for (const recipe::Section& section : (*instance)->sections)
+    if (section.kind == SectionKind::kSram) {
+      EXPECT_LE(section.bytes, 4096u);
+    }
+}
+
+TEST(Instantiate, WhatCannotBeCutFinerLiesInTheWorkspace) {
+  const Program program = dynamicSample();
+  arch::TargetDesc tiny = gaudi2();
+  tiny.sramBytes = 100;
+  auto instance = instantiate(program, {5, 64}, tiny);
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
+  ASSERT_NO_FATAL_FAILURE(expectRight(program, {5, 64}, **instance));
+  const Operand& c = findOp(**instance, "project")->mme.c;
+  EXPECT_EQ((*instance)->sections[c.section].kind, SectionKind::kWorkspace);
+  EXPECT_EQ(c.ring.slots, 0u);
+}
+
+// ---- Random programs ---------------------------------------------------------------------------------
+
+/// Layers over [n * k, 32] and [m, 32] tensors, in units of all kinds, cut at random.
+class RandomProgram {
+ public:
+  explicit RandomProgram(unsigned seed) : random_(seed), b_(Target::kGaudi2) {
+    n_ = b_.symbol("n", between(0, 1), 40, between(1, 40));
+    m_ = b_.symbol("m", 1, 24, between(1, 24));
+  }
+
+  Program make() {
+    if (between(0, 1)) b_.choice({between(1, 40), between(1, 24)});
+    const Num rows = between(0, 1) ? b_.add(n_, m_) : b_.times(n_, between(1, 3));
+    const Num width = b_.number(32);
+    relu_ = b_.kernel("relu", 1, 2, 0, {rows});
+    b_.readsPointwise(relu_, 0, 2);
+    softmax_ = b_.kernel("softmax", 1, 2, 2, {rows});
+    if (between(0, 1)) b_.readsPointwise(softmax_, 0, 1);
+    add_ = b_.kernel("add", 2, 2, 0, {rows});
+    b_.readsPointwise(add_, 0, 2);
+    if (between(0, 1)) b_.readsPointwise(add_, 1, 2);
+    weights_ = b_.constant({32, 32});
+    live_ = {b_.input("x", {rows, width})};
+    b_.input("n", {n_});
+    b_.input("m", {m_});
+    rows_ = rows;
+    const int64_t layers = between(1, 10);
+    for (int64_t layer = 0; layer < layers; ++layer) addLayer(layer + 1 == layers);
+    return b_.finish();
+  }
+
+ private:
+  using View = DynamicBuilder::View;
+
+  int64_t between(int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random_); }
+  uint32_t slices() { return static_cast<uint32_t>(between(1, 6)); }
+  const View& someLive() {
+    return live_[static_cast<size_t>(std::max<int64_t>(0, static_cast<int64_t>(live_.size()) - between(1, 3)))];
+  }
+  View result(bool last) {
+    const Nums sizes = {rows_, b_.number(32)};
+    return last ? b_.output("y", sizes) : b_.workspace(sizes);
+  }
+  std::vector<std::vector<uint32_t>> alongRows(size_t parts) {
+    return std::vector<std::vector<uint32_t>>(parts, {slices(), 1});
+  }
+  static std::vector<std::vector<uint32_t>> same(std::vector<std::vector<uint32_t>> parts) {
+    for (auto& part : parts) part = parts[0];
+    return parts;
+  }
+
+  void addLayer(bool last) {
+    const View from = someLive();
+    switch (between(0, 5)) {
+      case 0: {  // A kernel, cut both ways.
+        const View to = result(last);
+        const uint32_t op = b_.tpc(name(), relu_, {from}, to);
+        b_.unit({{op}}, {{{slices(), slices()}}, {{slices(), slices()}}});
+        live_.push_back(to);
+        return;
+      }
+      case 1: {  // Row by row.
+        const View to = result(last);
+        const uint32_t op = b_.tpc(name(), softmax_, {from}, to);
+        b_.unit({{op}}, {alongRows(1), alongRows(1)});
+        live_.push_back(to);
+        return;
+      }
+      case 2: {  // A product and a kernel behind it, through SRAM.
+        const View tile = b_.tiles({rows_, b_.number(32)}, 0, static_cast<uint32_t>(between(1, 3))), to = result(last);
+        const uint32_t gemm = b_.gemm(name(), from, weights_, tile);
+        const uint32_t add = b_.tpc(name(), add_, {tile, someLive()}, to);
+        b_.unit({{gemm, add}}, {alongRows(1), alongRows(1)});
+        live_.push_back(to);
+        return;
+      }
+      case 3: {  // Units that take turns.
+        const View ring = b_.tiles({rows_, b_.number(32)}, 0, static_cast<uint32_t>(between(2, 4))), to = result(last);
+        const uint32_t up = b_.gemm(name(), from, weights_, ring);
+        const bool kernel = between(0, 1) != 0;
+        const uint32_t down = kernel ? b_.tpc(name(), relu_, {ring}, to) : b_.gemm(name(), ring, weights_, to);
+        b_.unit({{up}, {down}}, {same(alongRows(2)), same(alongRows(2))});
+        live_.push_back(to);
+        return;
+      }
+      case 4: {  // Two units with the whole result in SRAM between them.
+        const View tile = b_.tiles({rows_, b_.number(32)}, 0, 1), to = result(last);
+        const uint32_t up = b_.tpc(name(), relu_, {from}, tile);
+        const uint32_t down = b_.gemm(name(), tile, weights_, to);
+        b_.unit({{up}}, {alongRows(1)});
+        b_.unit({{down}}, {{{slices(), slices()}}});
+        live_.push_back(to);
+        return;
+      }
+      default: {  // A copy.
+        const View to = result(last);
+        b_.unit({{b_.copy(name(), from, to)}});
+        live_.push_back(to);
+      }
+    }
+  }
+
+  std::string name() { return "op" + std::to_string(b_.program.ops.size()); }
+
+  std::mt19937 random_;
+  DynamicBuilder b_;
+  Num n_, m_, rows_;
+  View weights_;
+  uint32_t relu_ = 0, softmax_ = 0, add_ = 0;
+  std::vector<View> live_;
+};
+
+TEST(Instantiate, RandomProgramsAreRightForAllSizes) {
+  std::mt19937 random(11);
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    const Program program = RandomProgram(seed).make();
+    Status status = recipe::verifyProgram(program);
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.message();
+    arch::TargetDesc target = gaudi2();
+    if (seed % 3 == 0) target.sramBytes = std::uniform_int_distribution<int64_t>(0, 20000)(random);
+    Instances instances(std::make_shared<const Program>(program), target);
+    for (int i = 0; i < 12; ++i) {
+      Sizes sizes;
+      for (const recipe::Symbol& symbol : program.dynamic->symbols)
+        sizes.push_back(std::uniform_int_distribution<int64_t>(symbol.min, symbol.max)(random));
+      SCOPED_TRACE("seed " + std::to_string(seed) + ": " + recipe::sizesText(*program.dynamic, sizes));
+      auto instance = instantiate(program, sizes, target);
+      ASSERT_TRUE(instance.ok()) << instance.status().message();
+      ASSERT_NO_FATAL_FAILURE(expectRight(program, sizes, **instance));
+      auto kept = instances.get(sizes);
+      ASSERT_TRUE(kept.ok()) << kept.status().message();
+      ASSERT_NO_FATAL_FAILURE(expectRight(program, sizes, **kept));
+      EXPECT_EQ((*kept)->ops.size(), (*instance)->ops.size());
+    }
+  }
+}
+
+// ---- Buckets -----------------------------------------------------------------------------------------
+
+TEST(Instances, BucketsAreFourAnOctave) {
+  EXPECT_EQ(bucketEnd(0), 0);
+  EXPECT_EQ(bucketEnd(1), 1);
+  EXPECT_EQ(bucketEnd(8), 8);
+  EXPECT_EQ(bucketEnd(9), 10);
+  EXPECT_EQ(bucketEnd(16), 16);
+  EXPECT_EQ(bucketEnd(17), 20);
+  EXPECT_EQ(bucketEnd(129), 160);
+  EXPECT_EQ(bucketEnd(160), 160);
+  for (int64_t size = 1; size < 5000; ++size) {
+    EXPECT_GE(bucketEnd(size), size);
+    EXPECT_LE(bucketEnd(size), size + size / 4 + 1);
+    EXPECT_EQ(bucketEnd(bucketEnd(size)), bucketEnd(size));
+  }
+}
+
+TEST(Instances, PlanOncePerBucket) {
+  const auto program = std::make_shared<const Program>(dynamicSample());
+  Instances instances(program, gaudi2());
+  for (int64_t seq : {57, 64, 60, 59}) {
+    auto instance = instances.get({40, seq});
+    ASSERT_TRUE(instance.ok()) << instance.status().message();
+    ASSERT_NO_FATAL_FAILURE(expectRight(*program, {40, seq}, **instance));
+    ASSERT_NO_FATAL_FAILURE(expectNumbersOf(dynamicSample(40, seq), **instance));
+    EXPECT_EQ((*instance)->kernels[1].dims, (std::vector<int64_t>{seq, 40 + seq}));
+  }
+  EXPECT_EQ(instances.stats().reused + instances.stats().planned, 4u);
+  EXPECT_GE(instances.stats().reused, 3u);
+}
+
+/// `layers` of a product with a kernel behind it in two slices, a softmax and an addition.
+Program layersProgram(int64_t layers) {
+  DynamicBuilder b;
+  const Num batch = b.symbol("batch", 1, 64, 2), seq = b.symbol("seq", 1, 4096, 128);
+  const Num rows = b.times(batch, seq), width = b.number(256);
+  using View = DynamicBuilder::View;
+  const uint32_t relu = b.kernel("relu", 1, 2, 0, {rows}), softmax = b.kernel("softmax", 1, 2, 2, {rows});
+  const uint32_t add = b.kernel("add", 2, 2, 0, {rows});
+  b.readsPointwise(relu, 0, 2);
+  b.readsPointwise(softmax, 0, 1);
+  for (uint32_t input : {0u, 1u}) b.readsPointwise(add, input, 2);
+  View x = b.input("x", {rows, width});
+  b.input("batch", {batch});
+  b.input("seq", {seq});
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const View tile = b.tiles({rows, width}, 0, 2), hidden = b.workspace({rows, width});
+    const View weights = b.workspace({rows, width});
+    const View sum = layer + 1 == layers ? b.output("y", {rows, width}) : b.workspace({rows, width});
+    const uint32_t gemm = b.gemm("gemm", x, b.constant({256, 256}), tile), act = b.tpc("relu", relu, {tile}, hidden);
+    b.unit({{gemm, act}}, {{{2, 1}}});
+    b.unit({{b.tpc("softmax", softmax, {hidden}, weights)}});
+    b.unit({{b.tpc("add", add, {weights, x}, sum)}});
+    x = sum;
+  }
+  return b.finish();
+}
+
+TEST(Instances, AreMadeQuickly) {
+  using Clock = std::chrono::steady_clock;
+  auto microseconds = [](Clock::time_point from) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
+  };
+  for (int64_t layers : {17, 170}) {
+    const auto program = std::make_shared<const Program>(layersProgram(layers));
+    const int64_t commands = layers * 6;
+    std::vector<double> planned, again, direct;
+    Instances instances(program, gaudi2());
+    for (int64_t seq = 100; seq < 4000; seq += seq / 3) {
+      auto start = Clock::now();
+      ASSERT_TRUE(instances.get({2, seq}).ok());
+      planned.push_back(microseconds(start));
+      for (int64_t near : {seq, bucketEnd(seq)}) {
+        start = Clock::now();
+        ASSERT_TRUE(instances.get({2, near}).ok());
+        again.push_back(microseconds(start));
+      }
+      start = Clock::now();
+      ASSERT_TRUE(instantiate(*program, {2, seq}, gaudi2()).ok());
+      direct.push_back(microseconds(start));
+    }
+    auto median = [](std::vector<double>& times) {
+      std::sort(times.begin(), times.end());
+      return times[times.size() / 2];
+    };
+    std::printf("%lld commands: first sizes of a bucket %.0f us, others %.0f us, without buckets %.0f us\n",
+                static_cast<long long>(commands), median(planned), median(again), median(direct));
+    EXPECT_GT(instances.stats().reused, instances.stats().planned);
+#ifdef NDEBUG
+    // Ten times what it takes, so that a busy machine does not fail the test.
+    EXPECT_LT(median(planned), 10 * (1000 + 10 * static_cast<double>(commands)));
+    EXPECT_LT(median(again), 100 * 50 * static_cast<double>(commands) / 100);
+#endif
+  }
+}
+
+}  // namespace
+}  // namespace hpu::plan

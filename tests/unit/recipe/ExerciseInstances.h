@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes instances of a program that the reader accepted, as a runtime would, and uses them like any program.
+#pragma once
+
+#include <string>
+
+#include "Exercise.h"
+#include "plan/Instantiate.h"
+
+namespace hpu::recipe::testing {
+
+/// "" when the instances at the representatives, the least and the largest sizes are each a clear error or safe
+/// (exerciseProgram); else what is not.
+inline std::string exerciseInstances(const Program& program) {
+  if (!program.dynamic) return {};
+  Sizes least, most;
+  for (const Symbol& symbol : program.dynamic->symbols) {
+    least.push_back(symbol.min);
+    most.push_back(symbol.max);
+  }
+  const arch::TargetDesc& target = arch::targetDesc(program.target);
+  plan::Instances instances(std::make_shared<const Program>(program), target);
+  for (const Sizes& sizes : {sampleSizes(*program.dynamic), least, most}) {
+    for (bool kept : {false, true}) {
+      auto instance = kept ? instances.get(sizes) : plan::instantiate(program, sizes, target);
+      if (!instance.ok()) {
+        if (instance.status().message().empty()) return "an instance that fails without a message";
+        continue;
+      }
+      if (std::string problem = exerciseProgram(**instance); !problem.empty()) return "an instance: " + problem;
+    }
+    if (auto outputs = plan::outputsFor(program, sizes); !outputs.ok() && outputs.status().message().empty())
+      return "outputs that fail without a message";
+    std::vector<Shape> shapes;
+    for (const TensorInfo& input : program.inputs) shapes.push_back(input.type.shape);
+    for (Shape& shape : shapes)
+      if (!shape.empty()) shape[0] = sizes.empty() ? 1 : sizes[0];
+    solveSizes(program, shapes).status().ignore();
+  }
+  return {};
+}
+
+}  // namespace hpu::recipe::testing
