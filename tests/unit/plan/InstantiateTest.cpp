@@ -451,7 +451,7 @@ Program layersProgram(int64_t layers) {
   return b.finish();
 }
 
-TEST(Instances, AreMadeQuickly) {
+TEST(Instances, OfAKnownBucketAreMadeMoreQuickly) {
   using Clock = std::chrono::steady_clock;
   auto microseconds = [](Clock::time_point from) {
     return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
@@ -481,11 +481,7 @@ TEST(Instances, AreMadeQuickly) {
     std::printf("%lld commands: first sizes of a bucket %.0f us, others %.0f us, without buckets %.0f us\n",
                 static_cast<long long>(commands), median(planned), median(again), median(direct));
     EXPECT_GT(instances.stats().reused, instances.stats().planned);
-#ifdef NDEBUG
-    // Ten times what it takes, so that a busy machine does not fail the test.
-    EXPECT_LT(median(planned), 10 * (1000 + 10 * static_cast<double>(commands)));
-    EXPECT_LT(median(again), 100 * 50 * static_cast<double>(commands) / 100);
-#endif
+    EXPECT_LT(median(again), median(planned));  // Which holds on busy machines and with sanitizers, too.
   }
 }
 
