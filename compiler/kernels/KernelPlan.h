@@ -112,6 +112,8 @@ struct Prim {
   const ElementwiseOp* op = nullptr;
   ElementType in = ElementType::kInvalid;
   llvm::SmallVector<double, 2> params;
+  /// A table with the same numbers at the representatives: what a TPC's code is priced with, as that of fixed sizes.
+  int priceTable = -1;
   // Reduce.
   ReduceKind reduce = ReduceKind::Sum;
   uint32_t reduceDims = 0;

@@ -259,6 +259,11 @@ int PlanBuilder::loadTable(int table, int dim) {
   return add(std::move(prim));
 }
 
+int PlanBuilder::pricedAs(int prim, Table data) {
+  if (plan_.prims[prim].priceTable < 0) plan_.prims[prim].priceTable = table(std::move(data));
+  return prim;
+}
+
 int PlanBuilder::size(const SymInt& number, ElementType type) {
   if (number.isConstant()) return constant(static_cast<double>(number.value()), type);
   Prim prim;

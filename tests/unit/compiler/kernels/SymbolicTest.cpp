@@ -274,7 +274,9 @@ TEST(Symbolic, Resizes) {
                                 {{F32, {"1", "3", "H", "W"}, order}}, {F32, {"1", "3", to.height, to.width}, order});
           test.sizes = {{{"H", 3}, {"W", 5}}, {{"H", 9}, {"W", 32}}, {{"H", 16}, {"W", 67}}};
           test.tolerance = 0;
-          test.costTolerance = 1e9;  // Coordinates of fixed sizes lie in tables; these are computed.
+          // Static kernels see that equal sizes are copied where f32 products of any size may be rounded.
+          const bool mayRound = coordinates == 2 && std::string(to.width) == "W";
+          if (mayRound) test.costTolerance = 1e9;
           checkSymbolic(test);
           if (HasFailure()) return;
         }
