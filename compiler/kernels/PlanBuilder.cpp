@@ -270,8 +270,7 @@ int PlanBuilder::size(const SymInt& number, ElementType type) {
   prim.kind = Prim::Kind::Size;
   prim.type = type;
   prim.size = number;
-  auto [it, inserted] =
-      primKeys_.emplace("size" + std::to_string(static_cast<int>(type)) + "," + number.text(), 0);
+  auto [it, inserted] = primKeys_.emplace("size" + std::to_string(static_cast<int>(type)) + "," + number.text(), 0);
   if (inserted) it->second = add(std::move(prim));
   return it->second;
 }

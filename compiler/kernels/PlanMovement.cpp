@@ -51,8 +51,8 @@ int lowerCopy(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], map);
 }
 
-/// Whether the dims whose sizes are multiplied to `left` need one more, rather than those of `right`: by what one leaves
-/// of the other for all sizes, else by their values.
+/// Whether the dims whose sizes are multiplied to `left` need one more, rather than those of `right`: by what one
+/// leaves of the other for all sizes, else by their values.
 bool isSmaller(const SymInt& left, const SymInt& right) {
   if (!left.isConstant() || !right.isConstant()) {
     if (left.dividedBy(right)) return false;
@@ -285,8 +285,7 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   for (int i = 0; i < 2; ++i) {
     const SymInt &in = x.shape[2 + i], &out = node.shape[2 + i];
     const Affine& position = map[2 + i];
-    if (out != 1 && b.pureDim(position) < 0)
-      return b.fail(node, "its dims are not those of the kernel's index space");
+    if (out != 1 && b.pureDim(position) < 0) return b.fail(node, "its dims are not those of the kernel's index space");
     if (out.value() > kMostTableEntries)
       return b.fail(node, "it resizes to " + out.text() + " elements along one dimension, at most " +
                               std::to_string(kMostTableEntries) + " are supported");
@@ -306,7 +305,8 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
   auto mix = [&](int a, int c, int i) {
-    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
+    return b.lane(kind<AddOp>(),
+                  {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
                   f32);
   };
   auto alongWidth = [&](const Affine& h) {

@@ -197,7 +197,8 @@ bool isTurned(const KernelPlan& plan, const Affine& address) {
   for (const Term& term : address.terms)
     if (plan.prims[term.prim].deps >> plan.vectorDim & 1) return false;
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-    if (d != plan.vectorDim && (address.coef[d] == 1 || address.coef[d] == -1) && extent(plan, d) >= kNeighbours) return true;
+    if (d != plan.vectorDim && (address.coef[d] == 1 || address.coef[d] == -1) && extent(plan, d) >= kNeighbours)
+      return true;
   return false;
 }
 
