@@ -159,9 +159,7 @@ Value resizeCoordinate(M& m, Args x, const Context& c) {
   auto num = [&](double value) { return m.num(position, value); };
   Value factor = num(c.params[1]);
   auto halfPixel = [&] { return m.sub(m.divF(m.add(position, num(0.5)), factor), num(0.5)); };
-  auto ofSeveral = [&](Value value) {
-    return m.select(m.compare(Cmp::Gt, x[2], m.integer(x[2], 1)), value, num(0));
-  };
+  auto ofSeveral = [&](Value value) { return m.select(m.compare(Cmp::Gt, x[2], m.integer(x[2], 1)), value, num(0)); };
   switch (static_cast<CoordMode>(static_cast<int64_t>(c.params[0]))) {
     case CoordMode::half_pixel:
       return halfPixel();

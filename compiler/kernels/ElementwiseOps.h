@@ -31,7 +31,7 @@ struct ResizeLow {};         ///< Of the same: the tap below.
 struct ResizeFraction {};    ///< Of the same: how far the coordinate is above that.
 struct ResizeHigh {};        ///< Of low tap and fraction: the tap above, or the same where that would weigh nothing.
 struct ResizeWeight {};      ///< Of a fraction: the high tap's weight.
-struct GatherIndexOf {};  ///< The same; the size, and that less 1, are operands.
+struct GatherIndexOf {};     ///< The same; the size, and that less 1, are operands.
 
 struct ElementwiseOp {
   mlir::TypeID op;  ///< As kind() says it.

@@ -211,8 +211,7 @@ StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
     state_->known.erase(it);
     return status.withContext("kernel " + request.name);
   }
-  if (isSymbolic(*planned))
-    facts.symbolic = {std::move(planned->dims), std::move(terms), std::move(planned->reads)};
+  if (isSymbolic(*planned)) facts.symbolic = {std::move(planned->dims), std::move(terms), std::move(planned->reads)};
   it->second = std::move(facts);
   return it->second;
 }

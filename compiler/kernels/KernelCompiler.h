@@ -2,8 +2,8 @@
 // Compiles TPC kernels: hpu ops in, one flat native image per CPU variant out (ABI:
 // src/recipe/KernelAbi.h). The one thing to know: a kernel's index space is the logical box of its
 // first output; addresses and the slice come at run time, so one kernel serves the whole op and any slice. Sizes and
-// strides are baked into the code where they are constants; where they depend on free dimensions (SymInt), the code reads
-// CompiledKernel::dims at run time, and one kernel serves all sizes.
+// strides are baked into the code where they are constants; where they depend on free dimensions (SymInt), the code
+// reads CompiledKernel::dims at run time, and one kernel serves all sizes.
 //
 //   KernelRequest request{"bias+gelu", &cluster.getBody().front(), {xView, biasView}, {yView}};
 //   HPU_ASSIGN(KernelSet set, compileKernels({request}, {}));

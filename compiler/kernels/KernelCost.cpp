@@ -41,7 +41,8 @@ double access(Operation& op) {
   return local ? kLocalAccess * local.getValueAsDouble() : 1;
 }
 
-/// How often an op runs: at the representatives; and the constant, with the trips that are none, that it is a product of.
+/// How often an op runs: at the representatives; and the constant, with the trips that are none, that it is a product
+/// of.
 struct Weight {
   double number = 1, constant = 1;
   std::vector<int64_t> late;
@@ -63,7 +64,7 @@ struct Walk {
   recipe::TpcCost cost;
   std::map<std::vector<int64_t>, recipe::TpcCost> terms;  ///< By Weight::late.
 
-  void add(const Weight& weight, double recipe::TpcCost::*field, double slots, double factor = 1) {
+  void add(const Weight& weight, double recipe::TpcCost::* field, double slots, double factor = 1) {
     cost.*field += weight.number * slots * factor;
     terms[weight.late].*field += weight.constant * slots * factor;
   }

@@ -112,6 +112,8 @@ struct Prim {
   const ElementwiseOp* op = nullptr;
   ElementType in = ElementType::kInvalid;
   llvm::SmallVector<double, 2> params;
+  /// A table with the same numbers at the representatives: what a TPC's code is priced with, as that of fixed sizes.
+  int priceTable = -1;
   // Reduce.
   ReduceKind reduce = ReduceKind::Sum;
   uint32_t reduceDims = 0;
@@ -154,21 +156,21 @@ struct KernelPlan {
   SymInputReads reads;       ///< Of the inputs; an input without entries is not read.
 
   // Filled in by finishPlan.
-  std::vector<bool> reachable;                ///< Prims that a store needs.
-  int vectorDim = -1;                         ///< Along which lanes lie; -1: scalar code.
-  llvm::SmallVector<int, 8> parallelOrder;    ///< Outermost first; the vector dim last if it is one.
-  llvm::SmallVector<int, 8> rowOrder;         ///< Row dims, outermost first.
-  int windowDim = -1;                         ///< Parallel dim, inside the vector dim's loop, whose
-                                              ///< neighbours are computed together by a window op.
-  SymInt windowLow, windowHigh;               ///< Its range in which windows are whole along it.
-  int mergeable = 0;                          ///< So many dims before the vector dim continue it in memory.
-  int tpcMergeable = 0;                       ///< On a TPC, which repeats small tables so that they continue too.
-  uint32_t rowDims = 0;                       ///< Mask of dims with `row`.
-  int stages = 0;                             ///< Passes over a row before the results are computed.
-  int64_t scratchSlots = 0;                   ///< Local memory: slots of at most mostRowElements values.
-  SymInt rowElements = 1;                     ///< Of a row.
-  int64_t mostRowElements = 1;                ///< For all sizes within the bounds of free dimensions.
-  int64_t tpcSlots = 0;                       ///< The slots of a TPC, of one row.
+  std::vector<bool> reachable;              ///< Prims that a store needs.
+  int vectorDim = -1;                       ///< Along which lanes lie; -1: scalar code.
+  llvm::SmallVector<int, 8> parallelOrder;  ///< Outermost first; the vector dim last if it is one.
+  llvm::SmallVector<int, 8> rowOrder;       ///< Row dims, outermost first.
+  int windowDim = -1;                       ///< Parallel dim, inside the vector dim's loop, whose
+                                            ///< neighbours are computed together by a window op.
+  SymInt windowLow, windowHigh;             ///< Its range in which windows are whole along it.
+  int mergeable = 0;                        ///< So many dims before the vector dim continue it in memory.
+  int tpcMergeable = 0;                     ///< On a TPC, which repeats small tables so that they continue too.
+  uint32_t rowDims = 0;                     ///< Mask of dims with `row`.
+  int stages = 0;                           ///< Passes over a row before the results are computed.
+  int64_t scratchSlots = 0;                 ///< Local memory: slots of at most mostRowElements values.
+  SymInt rowElements = 1;                   ///< Of a row.
+  int64_t mostRowElements = 1;              ///< For all sizes within the bounds of free dimensions.
+  int64_t tpcSlots = 0;                     ///< The slots of a TPC, of one row.
 };
 
 /// Iterations over a dim when the whole index space is computed; those of a window's taps are fewer at the edges, so
@@ -195,7 +197,7 @@ struct PlannedKernel {
   std::vector<KernelPlan> pieces;
   uint32_t rank = 0, wholeDims = 0;
   int numInputs = 0, numOutputs = 0;
-  SymInputReads reads;       ///< Over all pieces.
+  SymInputReads reads;  ///< Over all pieces.
   /// The numbers that the code may read from HpuKernelArgs::dims: what is no constant, each once.
   std::vector<SymInt> dims;
 };

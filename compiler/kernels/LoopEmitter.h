@@ -149,6 +149,8 @@ class LoopEmitter {
   bool isKept(int prim) const {
     return traits_.forCost ? plan_->prims[prim].onTpcKept : plan_->prims[prim].scratch >= 0;
   }
+  /// Whether a TPC's code, at the representatives, has its values in a table.
+  bool isTabulated(int prim) const { return traits_.forCost && plan_->prims[prim].priceTable >= 0; }
   /// A TPC's loads outside of a tensor give a value that changes nothing, so that rows need no bounds.
   bool loadsBeyondTensors() const { return traits_.forCost; }
   /// Marks an access to local memory.
@@ -162,6 +164,7 @@ class LoopEmitter {
   Value priced(Step step, const Prim& reduction, llvm::function_ref<Value()> build);
   /// Null, or false, where a TPC loads or stores as the host does.
   Value tpcLoad(int prim, Value base);
+  Value tabulated(int prim);
   bool tpcStore(const Store& store, Value value, Value base);
   Value turned(Value rows);
   Value rearranged(Value lanes, double instructions);

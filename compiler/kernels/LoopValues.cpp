@@ -28,7 +28,7 @@ bool LoopEmitter::hoistOne(int p, llvm::DenseMap<int, bool>& seen) {
   if (auto it = seen.find(p); it != seen.end()) return it->second;
   const Prim& prim = plan_->prims[p];
   bool ready = (prim.deps & ~scope_.available) == 0 && prim.kind != Prim::Kind::Reduce;
-  if (!kept_.contains(p)) {
+  if (!kept_.contains(p) && !isTabulated(p)) {
     for (int operand : prim.operands) ready &= hoistOne(operand, seen);
     for (const Term& term : prim.address.terms) ready &= hoistOne(term.prim, seen);
   }
@@ -95,7 +95,9 @@ Value LoopEmitter::compute(int p) {
     return local(LLVM::LoadOp::create(b_, loc_, kept, scratchAddress(p), 4)).getRes();
   }
   Value value;
-  if (prim.kind == Prim::Kind::Load) {
+  if (isTabulated(p)) {
+    value = tabulated(p);
+  } else if (prim.kind == Prim::Kind::Load) {
     value = load(p);
   } else if (prim.kind == Prim::Kind::Index) {
     value = position(prim.address, alongLanes(p));

@@ -41,8 +41,7 @@ Value LoopEmitter::lateNumber(const SymInt& number) {
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPoint(scratch_.getDefiningOp());  // The last op of the entry: all loops follow it.
   Value& dims = numbers_[{{}, 1}];
-  if (!dims)
-    dims = LLVM::LoadOp::create(b_, loc_, args_.getType(), gep(args_, m_.constantInt(m_.i64(), kArgDims)), 8);
+  if (!dims) dims = LLVM::LoadOp::create(b_, loc_, args_.getType(), gep(args_, m_.constantInt(m_.i64(), kArgDims)), 8);
   return value = LLVM::LoadOp::create(b_, loc_, m_.i64(),
                                       gep(dims, m_.constantInt(m_.i64(), 8 * static_cast<int64_t>(at))), 8);
 }
@@ -138,8 +137,7 @@ Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t el
     for (const Term& term : affine.terms) ready &= !partial || scope_.values.count(term.prim) > 0;
     if (ready) {
       for (const Term& term : affine.terms)
-        if (!alongLanes(term.prim))
-          addTo(m_.mul(eval(term.prim), number(term.factor, elementBytes)));
+        if (!alongLanes(term.prim)) addTo(m_.mul(eval(term.prim), number(term.factor, elementBytes)));
       known.terms = true;
     }
   }

@@ -259,14 +259,18 @@ int PlanBuilder::loadTable(int table, int dim) {
   return add(std::move(prim));
 }
 
+int PlanBuilder::pricedAs(int prim, Table data) {
+  if (plan_.prims[prim].priceTable < 0) plan_.prims[prim].priceTable = table(std::move(data));
+  return prim;
+}
+
 int PlanBuilder::size(const SymInt& number, ElementType type) {
   if (number.isConstant()) return constant(static_cast<double>(number.value()), type);
   Prim prim;
   prim.kind = Prim::Kind::Size;
   prim.type = type;
   prim.size = number;
-  auto [it, inserted] =
-      primKeys_.emplace("size" + std::to_string(static_cast<int>(type)) + "," + number.text(), 0);
+  auto [it, inserted] = primKeys_.emplace("size" + std::to_string(static_cast<int>(type)) + "," + number.text(), 0);
   if (inserted) it->second = add(std::move(prim));
   return it->second;
 }

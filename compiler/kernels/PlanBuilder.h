@@ -44,6 +44,8 @@ class PlanBuilder {
   int table(Table table);
   /// table[index of dim], or its first entry for dim -1.
   int loadTable(int table, int dim);
+  /// Says that at the representatives a lane-wise op's results are a table's.
+  int pricedAs(int prim, Table table);
   /// A new dim that is reduced over; equal keys give the same dim.
   int reductionDim(const std::string& key, const SymInt& size);
   IterDim& dim(int index) { return plan_.dims[index]; }

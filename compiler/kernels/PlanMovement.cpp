@@ -51,8 +51,8 @@ int lowerCopy(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], map);
 }
 
-/// Whether the dims whose sizes are multiplied to `left` need one more, rather than those of `right`: by what one leaves
-/// of the other for all sizes, else by their values.
+/// Whether the dims whose sizes are multiplied to `left` need one more, rather than those of `right`: by what one
+/// leaves of the other for all sizes, else by their values.
 bool isSmaller(const SymInt& left, const SymInt& right) {
   if (!left.isConstant() || !right.isConstant()) {
     if (left.dividedBy(right)) return false;
@@ -202,57 +202,74 @@ Affine lookedUp(int position) {
   return looked;
 }
 
-/// From tables, one entry for each position.
-ResizedDim resizedByTables(PlanBuilder& b, const Affine& position, const ir::ResizeDim& resized, bool linear,
-                           ir::NearestMode rounding) {
-  ResizedDim result{position, position};
-  Table low, high, fraction, remainder;
-  fraction.type = remainder.type = ElementType::kF32;
-  bool identity = resized.in == resized.out;
+/// The taps and weights of each position along a dim.
+struct ResizeTables {
+  Table low, high, weight, rest;
+  bool isIdentity = false;
+};
+
+ResizeTables tablesOf(const ir::ResizeDim& resized, bool linear, ir::NearestMode rounding) {
+  ResizeTables tables;
+  tables.weight.type = tables.rest.type = ElementType::kF32;
+  tables.isIdentity = resized.in == resized.out;
   for (int64_t p = 0; p < resized.out; ++p) {
     const float source = resized.coordinate(p);
     if (linear) {
       const ir::LinearTap tap = ir::linearTap(source, resized.in);
-      low.ints.push_back(tap.low);
-      high.ints.push_back(tap.high);
-      fraction.floats.push_back(static_cast<float>(tap.weight));
-      remainder.floats.push_back(static_cast<float>(1 - tap.weight));
-      identity &= tap.low == tap.high;
+      tables.low.ints.push_back(tap.low);
+      tables.high.ints.push_back(tap.high);
+      tables.weight.floats.push_back(static_cast<float>(tap.weight));
+      tables.rest.floats.push_back(static_cast<float>(1 - tap.weight));
+      tables.isIdentity &= tap.low == tap.high;
     } else {
-      low.ints.push_back(ir::nearestElement(rounding, source, resized.in));
+      tables.low.ints.push_back(ir::nearestElement(rounding, source, resized.in));
     }
-    identity &= low.ints.back() == p;
+    tables.isIdentity &= tables.low.ints.back() == p;
   }
-  if (identity) return result;
+  return tables;
+}
+
+/// From tables, one entry for each position.
+ResizedDim resizedByTables(PlanBuilder& b, const Affine& position, const ir::ResizeDim& resized, bool linear,
+                           ir::NearestMode rounding) {
+  const ResizeTables tables = tablesOf(resized, linear, rounding);
+  if (tables.isIdentity) return {position, position};
   const int dim = resized.out == 1 ? -1 : b.pureDim(position);
   auto load = [&](const Table& table) { return b.loadTable(b.table(table), dim); };
-  result.first = lookedUp(load(low));
+  ResizedDim result;
+  result.first = lookedUp(load(tables.low));
   if (!linear) return result;
-  result.second = lookedUp(load(high));
-  result.weight = load(fraction);
-  result.rest = load(remainder);
+  result.second = lookedUp(load(tables.high));
+  result.weight = load(tables.weight);
+  result.rest = load(tables.rest);
   return result;
 }
 
-/// Computed for each position, where sizes are known at launch only.
+/// Computed for each position, where sizes are known at launch only. `resized` has the representatives.
 ResizedDim resizedByArithmetic(PlanBuilder& b, const Affine& position, const SymInt& in, const SymInt& out,
-                               ir::CoordMode mode, double scale, bool linear, ir::NearestMode rounding) {
+                               const ir::ResizeDim& resized, bool linear, ir::NearestMode rounding) {
   constexpr ElementType f32 = ElementType::kF32, i64 = ElementType::kI64;
+  // Then every position is its own coordinate, exactly; with the other mode it is where the product is exact.
+  if (in == out && resized.scale == 1 && resized.mode != ir::CoordMode::align_corners) return {position, position};
+  const ResizeTables tables = tablesOf(resized, linear, rounding);
   const int last = b.size(in - 1, i64);
   const int coordinate = b.lane(kind<ResizeCoordinate>(), {b.index(position), b.size(in, i64), b.size(out, i64)}, f32,
-                                {static_cast<double>(mode), scale});
+                                {static_cast<double>(resized.mode), resized.scale});
   ResizedDim result;
   if (!linear) {
-    result.first = lookedUp(
-        b.lane(kind<ResizeNearest>(), {coordinate, last}, i64, {static_cast<double>(static_cast<int64_t>(rounding))}));
+    const int nearest = b.lane(kind<ResizeNearest>(), {coordinate, last}, i64, {static_cast<double>(rounding)});
+    result.first = lookedUp(b.pricedAs(nearest, tables.low));
     return result;
   }
   const int low = b.lane(kind<ResizeLow>(), {coordinate, last}, i64);
   const int fraction = b.lane(kind<ResizeFraction>(), {coordinate, last}, f32);
-  result.first = lookedUp(low);
-  result.second = lookedUp(b.lane(kind<ResizeHigh>(), {low, fraction}, i64));
-  result.weight = b.lane(kind<ResizeWeight>(), {fraction}, f32);
-  result.rest = b.lane(kind<SubOp>(), {b.constant(1, f32), result.weight}, f32);
+  const int high = b.lane(kind<ResizeHigh>(), {low, fraction}, i64);
+  const int weight = b.lane(kind<ResizeWeight>(), {fraction}, f32);
+  const int rest = b.lane(kind<SubOp>(), {b.constant(1, f32), weight}, f32);
+  result.first = lookedUp(b.pricedAs(low, tables.low));
+  result.second = lookedUp(b.pricedAs(high, tables.high));
+  result.weight = b.pricedAs(weight, tables.weight);
+  result.rest = b.pricedAs(rest, tables.rest);
   return result;
 }
 
@@ -268,16 +285,15 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   for (int i = 0; i < 2; ++i) {
     const SymInt &in = x.shape[2 + i], &out = node.shape[2 + i];
     const Affine& position = map[2 + i];
-    if (out != 1 && b.pureDim(position) < 0)
-      return b.fail(node, "its dims are not those of the kernel's index space");
-    if (!in.isConstant() || !out.isConstant()) {
-      dims[i] = resizedByArithmetic(b, position, in, out, coordinates, scales->floats[i], linear, rounding);
-      continue;
-    }
+    if (out != 1 && b.pureDim(position) < 0) return b.fail(node, "its dims are not those of the kernel's index space");
     if (out.value() > kMostTableEntries)
       return b.fail(node, "it resizes to " + out.text() + " elements along one dimension, at most " +
                               std::to_string(kMostTableEntries) + " are supported");
     const ir::ResizeDim resized{coordinates, in.value(), out.value(), scales->floats[i]};
+    if (!in.isConstant() || !out.isConstant()) {
+      dims[i] = resizedByArithmetic(b, position, in, out, resized, linear, rounding);
+      continue;
+    }
     dims[i] = resizedByTables(b, position, resized, linear, rounding);
   }
   auto at = [&](const Affine& h, const Affine& w) {
@@ -289,7 +305,8 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
   auto mix = [&](int a, int c, int i) {
-    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
+    return b.lane(kind<AddOp>(),
+                  {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
                   f32);
   };
   auto alongWidth = [&](const Affine& h) {

@@ -138,8 +138,7 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
     for (const Affine& a : operandMap) share &= !share || a.coef[aligned] == 0;
     // ... otherwise a dim of its own.
     int dim = share ? static_cast<int>(aligned)
-                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" + x.shape[axis].text(),
-                                     x.shape[axis]);
+                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" + x.shape[axis].text(), x.shape[axis]);
     operandMap[axis].coef[dim] = 1;
     mask |= 1u << dim;
   }

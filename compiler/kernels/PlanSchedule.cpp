@@ -32,9 +32,7 @@ class Scheduler {
   bool isBig(int d) const { return plan_.dims[d].runs(); }
   bool isRow(int d) const { return plan_.dims[d].row; }
 
-  static bool hasAddress(const Prim& prim) {
-    return prim.kind == Prim::Kind::Load || prim.kind == Prim::Kind::Index;
-  }
+  static bool hasAddress(const Prim& prim) { return prim.kind == Prim::Kind::Load || prim.kind == Prim::Kind::Index; }
 
   void markReachable() {
     plan_.reachable.assign(plan_.prims.size(), false);

@@ -126,7 +126,8 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
       count = count < 0 ? factor : b.lane(kind<MulOp>(), {count, factor}, ElementType::kF32);
     };
     if (w.isLate()) {
-      const TapBounds taps = includePad ? w.boundsWithin(-w.padBegin, w.inSize + w.padEnd) : w.boundsWithin(0, w.inSize);
+      const TapBounds taps =
+          includePad ? w.boundsWithin(-w.padBegin, w.inSize + w.padEnd) : w.boundsWithin(0, w.inSize);
       multiply(b.tapCount(taps, b.pureDim(map[2 + i])));
       continue;
     }

@@ -137,6 +137,11 @@ bool isStaged(const KernelPlan& plan, int p) {
 
 namespace {
 
+/// The table that an index is looked up in, or that a computed one is priced as; -1: none.
+int tableOf(const Prim& index) {
+  return index.kind == Prim::Kind::Load ? index.table : index.priceTable;
+}
+
 /// The table of indices that a load's lanes are looked up by; null if they are not, or by more than that.
 const Table* laneTable(const KernelPlan& plan, const Prim& load) {
   if (plan.vectorDim < 0 || load.kind != Prim::Kind::Load || load.source < 0 || !isFloatType(load.type)) return nullptr;
@@ -144,8 +149,8 @@ const Table* laneTable(const KernelPlan& plan, const Prim& load) {
   for (const Term& term : load.address.terms) {
     const Prim& index = plan.prims[term.prim];
     if (!(index.deps >> plan.vectorDim & 1)) continue;
-    if (found || index.kind != Prim::Kind::Load || index.table < 0) return nullptr;
-    found = &plan.tables[index.table];
+    if (found || tableOf(index) < 0) return nullptr;
+    found = &plan.tables[tableOf(index)];
   }
   return isZero(load.address.coef[plan.vectorDim]) ? found : nullptr;
 }
@@ -155,11 +160,19 @@ Product lookedUpElements(const KernelPlan& plan, const Prim& load) {
   Product elements;
   for (const Term& term : load.address.terms) {
     const Prim& index = plan.prims[term.prim];
-    if (index.table < 0) continue;
-    std::vector<int64_t> values = plan.tables[index.table].ints;
+    if (tableOf(index) < 0) continue;
+    std::vector<int64_t> values = plan.tables[tableOf(index)].ints;
     llvm::sort(values);
-    const SymInt different = std::unique(values.begin(), values.end()) - values.begin();
-    elements.multiply(different, static_cast<double>(different.value()));
+    const auto different = std::unique(values.begin(), values.end()) - values.begin();
+    // Of a computed one there are as many for each position as at the representatives.
+    if (index.kind != Prim::Kind::Load && index.deps != 0) {
+      const int dim = llvm::countr_zero(index.deps);
+      const double each = static_cast<double>(different) / std::max(extent(plan, dim), 1.0);
+      elements.multiply(plan, dim);
+      elements.multiply(SymInt(1), each);
+      continue;
+    }
+    elements.multiply(different, static_cast<double>(different));
   }
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
     if (!isZero(load.address.coef[d])) elements.multiply(plan, d);
@@ -184,7 +197,8 @@ bool isTurned(const KernelPlan& plan, const Affine& address) {
   for (const Term& term : address.terms)
     if (plan.prims[term.prim].deps >> plan.vectorDim & 1) return false;
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-    if (d != plan.vectorDim && (address.coef[d] == 1 || address.coef[d] == -1) && extent(plan, d) >= kNeighbours) return true;
+    if (d != plan.vectorDim && (address.coef[d] == 1 || address.coef[d] == -1) && extent(plan, d) >= kNeighbours)
+      return true;
   return false;
 }
 

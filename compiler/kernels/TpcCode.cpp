@@ -48,6 +48,12 @@ Value LoopEmitter::tpcLoad(int p, Value base) {
                      prim.type);
 }
 
+Value LoopEmitter::tabulated(int p) {
+  Type type = computeType(b_.getContext(), plan_->prims[p].type);
+  if (!alongLanes(p)) return LLVM::LoadOp::create(b_, loc_, type, scratch_, 8);
+  return local(LLVM::LoadOp::create(b_, loc_, vectorType(type), scratch_, 4)).getRes();
+}
+
 bool LoopEmitter::tpcStore(const Store& store, Value value, Value base) {
   if (!traits_.forCost || store.address.coef[plan_->vectorDim] == 1 || !isTurned(*plan_, store.address)) return false;
   LLVM::StoreOp::create(b_, loc_, turned(value), base, 1);

@@ -262,7 +262,12 @@ StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(const recipe::P
   std::optional<std::vector<recipe::Queue>> queues;
   if (order.size() != commands.size()) return queues;
   queues.emplace();
-  for (unsigned queue = 0; queue < kQueues; ++queue) queues->push_back({static_cast<Engine>(queue), {}});
+  size_t counts[kQueues] = {};
+  for (const recipe::Command& command : commands) ++counts[static_cast<unsigned>(program.ops[command.op].engine)];
+  for (unsigned queue = 0; queue < kQueues; ++queue) {
+    queues->push_back({static_cast<Engine>(queue), {}});
+    queues->back().commands.reserve(counts[queue]);
+  }
   WaitPlacer waits(kQueues);
   std::vector<uint32_t> position(commands.size(), recipe::kNone);
   for (uint32_t index : order) {

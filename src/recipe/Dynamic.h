@@ -160,7 +160,7 @@ struct Dynamic {
   std::vector<Storage> storages;
   std::vector<StoragePlacement> placements;
   std::vector<TileStorage> tiles;
-  std::vector<DynamicUnit> units;      ///< In program order.
+  std::vector<DynamicUnit> units;      ///< In program order: their ops, one after another, are Program::hostOrder.
   std::vector<TileChoice> choices;     ///< At least one; the last one holds all sizes.
   std::vector<DynamicKernel> kernels;  ///< By kernel.
   bool reorder = true;                 ///< plan::issueCommands'.

@@ -109,6 +109,7 @@ class DynamicVerifier {
   Status verifyUnits() {
     unitOf_.assign(program_.ops.size(), {kNone, 0});
     std::vector<bool> seen(program_.bundles.size());
+    std::vector<uint32_t> order;
     for (uint32_t u = 0; u < dynamic_.units.size(); ++u) {
       const DynamicUnit& unit = dynamic_.units[u];
       const std::string where = strCat("unit ", u);
@@ -132,6 +133,7 @@ class DynamicVerifier {
                                  " of the part behind it, which there is not"));
       }
       if (ops.empty()) return dataLoss(where + " has no ops");
+      order.insert(order.end(), ops.begin(), ops.end());
       if (unit.bundle == kNone) {
         if (ops.size() > 1) return dataLoss(strCat(where, " has ", ops.size(), " ops, but is no bundle"));
         continue;
@@ -143,9 +145,9 @@ class DynamicVerifier {
     }
     for (uint32_t op = 0; op < unitOf_.size(); ++op)
       if (unitOf_[op].first == kNone) return dataLoss(strCat(opText(program_, op), " is in no unit"));
-    // A bundle's ops are in units, and a unit of several ops is a bundle; one op may be a bundle by itself.
     for (uint32_t b = 0; b < seen.size(); ++b)
       if (!seen[b]) return dataLoss(strCat("bundle ", b, " is no unit"));
+    if (order != program_.hostOrder) return dataLoss("the units run the ops in another order than hostOrder");
     return okStatus();
   }
 

@@ -32,7 +32,59 @@ const arch::TargetDesc& gaudi2() {
   return arch::targetDesc(Target::kGaudi2);
 }
 
-/// Verified, and without hazards.
+/// Calls visit(byte) for the elements of an operand that is no ring.
+template <typename Visit>
+void forEachElement(const Operand& operand, Visit&& visit) {
+  std::vector<int64_t> at(operand.sizes.size(), 0);
+  if (recipe::isEmpty(operand)) return;
+  for (;;) {
+    int64_t element = 0;
+    for (size_t d = 0; d < at.size(); ++d) element += at[d] * operand.strides[d];
+    visit(operand.offset + static_cast<uint64_t>(element) * 4);
+    size_t d = at.size();
+    for (; d > 0; --d) {
+      if (++at[d - 1] < operand.sizes[d - 1]) break;
+      at[d - 1] = 0;
+    }
+    if (d == 0) return;
+  }
+}
+
+/// What an op reads in the workspace or in SRAM was last written for the same storage: run in host order, which the
+/// schedule is proved to equal, nothing that is still needed is written over.
+void expectStoragesApart(const Program& source, const Program& instance) {
+  const Dynamic& dynamic = *source.dynamic;
+  constexpr int kTiles = 100000;
+  std::vector<std::vector<std::pair<uint32_t, int>>> ownersOf(source.ops.size());
+  for (const recipe::StoragePlacement& placement : dynamic.placements)
+    ownersOf[placement.op].emplace_back(placement.operand, static_cast<int>(placement.storage));
+  for (size_t t = 0; t < dynamic.tiles.size(); ++t)
+    for (const recipe::TileStorage::User& user : dynamic.tiles[t].users)
+      ownersOf[user.op].emplace_back(user.operand, kTiles + static_cast<int>(t));
+  std::vector<std::vector<int>> written;  // By section and 4 bytes.
+  for (const recipe::Section& section : instance.sections) written.emplace_back(section.bytes / 4 + 1, -1);
+  for (uint32_t index : instance.hostOrder) {
+    const Op& op = instance.ops[index];
+    const auto from =
+        std::find_if(source.ops.begin(), source.ops.end(), [&](const Op& o) { return o.name == op.name; });
+    for (bool write : {false, true})
+      for (const auto& [number, owner] : ownersOf[static_cast<size_t>(from - source.ops.begin())]) {
+        const Operand& operand = *operandAt(op, number);
+        const bool isOutput = operandAt(op, number + 1) == nullptr;
+        const SectionKind kind = instance.sections[operand.section].kind;
+        if (write != isOutput || operand.ring.slots > 0 || kind == SectionKind::kOutput) continue;
+        size_t wrong = 0;
+        forEachElement(operand, [&](uint64_t byte) {
+          int& last = written[operand.section].at(byte / 4);
+          wrong += !write && last != owner;
+          if (write) last = owner;
+        });
+        ASSERT_EQ(wrong, 0u) << "op '" << op.name << "' operand " << number;
+      }
+  }
+}
+
+/// Verified, without hazards, and memory in use once at a time.
 void expectRight(const Program& source, const Sizes& sizes, const Program& instance) {
   Status status = recipe::verifyProgram(instance);
   ASSERT_TRUE(status.ok()) << status.message();
@@ -40,6 +92,7 @@ void expectRight(const Program& source, const Sizes& sizes, const Program& insta
   status = recipe::checkSchedule(instance, &reads);
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_FALSE(instance.dynamic);
+  ASSERT_NO_FATAL_FAILURE(expectStoragesApart(source, instance));
 }
 
 const Op* findOp(const Program& program, const std::string& name) {
@@ -398,7 +451,7 @@ Program layersProgram(int64_t layers) {
   return b.finish();
 }
 
-TEST(Instances, AreMadeQuickly) {
+TEST(Instances, OfAKnownBucketAreMadeMoreQuickly) {
   using Clock = std::chrono::steady_clock;
   auto microseconds = [](Clock::time_point from) {
     return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
@@ -428,11 +481,7 @@ TEST(Instances, AreMadeQuickly) {
     std::printf("%lld commands: first sizes of a bucket %.0f us, others %.0f us, without buckets %.0f us\n",
                 static_cast<long long>(commands), median(planned), median(again), median(direct));
     EXPECT_GT(instances.stats().reused, instances.stats().planned);
-#ifdef NDEBUG
-    // Ten times what it takes, so that a busy machine does not fail the test.
-    EXPECT_LT(median(planned), 10 * (1000 + 10 * static_cast<double>(commands)));
-    EXPECT_LT(median(again), 100 * 50 * static_cast<double>(commands) / 100);
-#endif
+    EXPECT_LT(median(again), median(planned));  // Which holds on busy machines and with sanitizers, too.
   }
 }
 

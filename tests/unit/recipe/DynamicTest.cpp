@@ -122,6 +122,7 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
       {"in two units", [](Dynamic& d) { d.units[0].parts[0].ops[0] = kJoinOp; }},
       {"have different index spaces", [](Dynamic& d) { d.units[0].parts[0].ops.push_back(kJoinOp); }},
       {"is in no unit", [](Dynamic& d) { d.units.pop_back(); }},
+      {"in another order than hostOrder", [](Dynamic& d) { std::swap(d.units[0], d.units[6]); }},
       {"is bundle 44, which there is not", [](Dynamic& d) { d.units[1].bundle = 44; }},
       {"has 2 ops, but is no bundle", [](Dynamic& d) { d.units[1].bundle = kNone; }},
       {"is no unit", [](Dynamic& d) { d.units[2].bundle = kNone; }},

@@ -411,7 +411,8 @@ void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Ten
   for (const Tensor& tensor : outputs) buffers.push_back(tensor.origin());
   std::vector<uint8_t> scratch(info_.scratchBytes + 64);
   void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
-  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), dims.empty() ? nullptr : dims.data(), info_.scratchBytes ? aligned : nullptr};
+  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), dims.empty() ? nullptr : dims.data(),
+                     info_.scratchBytes ? aligned : nullptr};
   auto* code = static_cast<uint8_t*>(state_->maps[variant].first) + state_->set.images[variant].entries[0];
   reinterpret_cast<HpuKernelFn>(code)(&args);
 }

@@ -11,6 +11,13 @@ namespace {
 constexpr ElementType F32 = ElementType::kF32, BF16 = ElementType::kBF16, I64 = ElementType::kI64,
                       I32 = ElementType::kI32, I8 = ElementType::kI8;
 
+TEST(Movement, RangesCountFromTheirStart) {
+  for (ElementType type : {ElementType::kI64, ElementType::kI32})
+    checkBoth("%r = hpu.range {starts = array<i64: 7>, sizes = array<i64: 83>, steps = array<i64: -3>, element = " +
+                  std::string(elementTypeName(type)) + "} : () -> $out0\nhpu.yield %r : $out0",
+              {}, {Tensor::dense(type, {83})}, [](int, const Index& i) { return 7.0 - 3.0 * i[0]; });
+}
+
 TEST(Movement, RelayoutsAndTransposes) {
   // f64 moves as bits: TPCs do not compute with it.
   for (ElementType type : {F32, BF16, I8, I64, ElementType::kF64}) {

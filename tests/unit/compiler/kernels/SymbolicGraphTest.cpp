@@ -28,7 +28,8 @@ class SymbolicGraph {
         addOp();
     }
     if (pick(0, 2) == 0) addMovement();
-    test_.outputs.push_back({ElementType::kF32, values_.back().sizes, randomOrder(values_.back().sizes.size()), pick(0, 1)});
+    test_.outputs.push_back(
+        {ElementType::kF32, values_.back().sizes, randomOrder(values_.back().sizes.size()), pick(0, 1)});
     test_.body += "hpu.yield " + values_.back().name + " : " + typeOf(values_.back().sizes);
     test_.representatives = {{"S", 67}, {"T", 21}};
     const int64_t sizes[] = {0, 1, 2, 5, 15, 16, 17, 31, 33, 63, 64, 65};

@@ -25,7 +25,7 @@ SymInt symbolic(const std::string& text, const SymbolBindings& representatives) 
 }
 
 /// The expressions of a text, each once.
-std::vector<std::string> expressionsOf(const std::string& text) {
+std::vector<std::string> expressionsIn(const std::string& text) {
   std::vector<std::string> found;
   for (size_t at = text.find('`'); at != std::string::npos; at = text.find('`', at)) {
     const size_t end = text.find('`', at + 1);
@@ -82,10 +82,8 @@ struct Launch {
   const SymbolBindings& sizes;
 
   void run() const {
-    std::vector<Tensor> inputs, outputs;
-    uint64_t seed = 1;
-    for (const SymTensor& input : test.inputs) inputs.push_back(input.at(sizes).random(++seed, input.low, input.high));
-    for (const SymTensor& output : test.outputs) outputs.push_back(output.at(sizes));
+    std::vector<Tensor> inputs = operandsAt(test.inputs, sizes), outputs = operandsAt(test.outputs, sizes);
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].random(i + 2, test.inputs[i].low, test.inputs[i].high);
     const std::string body = bodyAt(test, sizes);
     Kernel fixed(body, inputs, outputs);
     ASSERT_TRUE(fixed.status().ok()) << fixed.status().toString() << "\n" << body;
@@ -187,20 +185,23 @@ std::string bodyAt(const SymCase& test, const SymbolBindings& sizes) {
   return text;
 }
 
-Kernel symbolicKernel(const SymCase& test) {
+std::vector<Tensor> operandsAt(const std::vector<SymTensor>& operands, const SymbolBindings& sizes) {
+  std::vector<Tensor> tensors;
+  for (const SymTensor& operand : operands) tensors.push_back(operand.at(sizes));
+  return tensors;
+}
+
+std::function<void(KernelRequest&)> expressionsOf(const SymCase& test) {
   const SymbolBindings& at = test.representatives;
   std::map<int64_t, SymInt> numbers;
   auto learn = [&](const std::string& text) {
     const SymInt number = symbolic(text, at);
     if (!number.isConstant()) numbers.emplace(number.value(), number);
   };
-  for (const std::string& text : expressionsOf(test.body)) learn(text);
-  std::vector<Tensor> inputs, outputs;
+  for (const std::string& text : expressionsIn(test.body)) learn(text);
   for (const auto* operands : {&test.inputs, &test.outputs})
-    for (const SymTensor& operand : *operands) {
+    for (const SymTensor& operand : *operands)
       for (const std::string& size : operand.sizes) learn(size);
-      (operands == &test.inputs ? inputs : outputs).push_back(operand.at(at));
-    }
   auto lookUp = [numbers](llvm::ArrayRef<int64_t> values) {
     SymbolicNumbers::Numbers result;
     for (int64_t value : values) {
@@ -209,9 +210,10 @@ Kernel symbolicKernel(const SymCase& test) {
     }
     return result;
   };
-  return Kernel(bodyAt(test, at), inputs, outputs, {}, [&](KernelRequest& request) {
-    for (size_t i = 0; i < test.inputs.size(); ++i) request.inputs[i] = test.inputs[i].view(at);
-    for (size_t i = 0; i < test.outputs.size(); ++i) request.outputs[i] = test.outputs[i].view(at);
+  return [test, lookUp](KernelRequest& request) {
+    const SymbolBindings& sizes = test.representatives;
+    for (size_t i = 0; i < test.inputs.size(); ++i) request.inputs[i] = test.inputs[i].view(sizes);
+    for (size_t i = 0; i < test.outputs.size(); ++i) request.outputs[i] = test.outputs[i].view(sizes);
     request.symbols.bounds = test.bounds;
     request.symbols.sizes = [lookUp](mlir::Value value) {
       return lookUp(mlir::cast<mlir::RankedTensorType>(value.getType()).getShape());
@@ -221,7 +223,12 @@ Kernel symbolicKernel(const SymCase& test) {
       if (!array || (name != "starts" && name != "low" && name != "high")) return {};
       return lookUp(array.asArrayRef());
     };
-  });
+  };
+}
+
+Kernel symbolicKernel(const SymCase& test) {
+  const SymbolBindings& at = test.representatives;
+  return Kernel(bodyAt(test, at), operandsAt(test.inputs, at), operandsAt(test.outputs, at), {}, expressionsOf(test));
 }
 
 void checkSymbolic(const SymCase& test) {

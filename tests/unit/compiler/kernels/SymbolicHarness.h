@@ -5,6 +5,7 @@
 // representatives that the text has no other use for.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,11 @@ struct SymCase {
 
 /// The body's text at some sizes.
 std::string bodyAt(const SymCase& test, const shape::SymbolBindings& sizes);
-/// Compiles the kernel of free sizes. `adjust`: see Kernel.
+/// The operands at some sizes.
+std::vector<Tensor> operandsAt(const std::vector<SymTensor>& operands, const shape::SymbolBindings& sizes);
+/// Puts the expressions into a request for the kernel at the representatives.
+std::function<void(KernelRequest&)> expressionsOf(const SymCase& test);
+/// Compiles the kernel of free sizes.
 Kernel symbolicKernel(const SymCase& test);
 /// Runs on all variants, whole and in slices, at all sizes; each result is compared with the static kernel's. Costs of
 /// both are compared at the representatives.

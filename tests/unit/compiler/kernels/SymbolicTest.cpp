@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One kernel for every size, op by op.
+#include <memory>
+
 #include "SymbolicHarness.h"
 #include "gtest/gtest.h"
 
@@ -12,7 +14,12 @@ constexpr ElementType I32 = ElementType::kI32, I8 = ElementType::kI8;
 /// With one free dimension, "S", of 101 elements at compile time.
 SymCase oneSymbol(std::string body, std::vector<SymTensor> inputs, std::vector<SymTensor> outputs, double tolerance = 0,
                   std::string result = "$out0") {
-  return {body + "\nhpu.yield %r : " + result, std::move(inputs), std::move(outputs), {{"S", 101}}, manySizes(), {},
+  return {body + "\nhpu.yield %r : " + result,
+          std::move(inputs),
+          std::move(outputs),
+          {{"S", 101}},
+          manySizes(),
+          {},
           tolerance};
 }
 
@@ -22,8 +29,8 @@ TEST(Symbolic, ElementwiseAlongTheFastestDimension) {
 }
 
 TEST(Symbolic, ElementwiseOfSlowerDimensions) {
-  checkSymbolic(oneSymbol("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {{F32, {"S", "24"}}, {F32, {"24"}}},
-                          {{F32, {"S", "24"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {{F32, {"S", "24"}}, {F32, {"24"}}}, {{F32, {"S", "24"}}}));
   checkSymbolic(oneSymbol("%r = hpu.mul %0, %1 : ($0, $1) -> $out0", {{BF16, {"2", "S", "5"}}, {BF16, {"2", "1", "5"}}},
                           {{BF16, {"2", "S", "5"}}}));
 }
@@ -86,15 +93,17 @@ TEST(Symbolic, RowsOfTwoFreeDimensions) {
 }
 
 TEST(Symbolic, FixedRowsOfAFreeNumber) {
-  checkSymbolic(oneSymbol("%r = hpu.layer_norm %0, %1, %2 {axis = 1 : i64, epsilon = 1.0e-5 : f64} : "
-                          "($0, $1, $2) -> $out0",
-                          {{F32, {"S", "48"}}, {F32, {"48"}}, {F32, {"48"}}}, {{F32, {"S", "48"}}}, 2e-6));
+  checkSymbolic(
+      oneSymbol("%r = hpu.layer_norm %0, %1, %2 {axis = 1 : i64, epsilon = 1.0e-5 : f64} : "
+                "($0, $1, $2) -> $out0",
+                {{F32, {"S", "48"}}, {F32, {"48"}}, {F32, {"48"}}}, {{F32, {"S", "48"}}}, 2e-6));
 }
 
 TEST(Symbolic, NormsOverAFreeDimension) {
-  checkSymbolic(oneSymbol("%r = hpu.layer_norm %0, %1, %2 {axis = 1 : i64, epsilon = 1.0e-5 : f64} : "
-                          "($0, $1, $2) -> $out0",
-                          {{F32, {"4", "S"}}, {F32, {"S"}}, {F32, {"S"}}}, {{F32, {"4", "S"}}}, 1e-5));
+  checkSymbolic(
+      oneSymbol("%r = hpu.layer_norm %0, %1, %2 {axis = 1 : i64, epsilon = 1.0e-5 : f64} : "
+                "($0, $1, $2) -> $out0",
+                {{F32, {"4", "S"}}, {F32, {"S"}}, {F32, {"S"}}}, {{F32, {"4", "S"}}}, 1e-5));
   checkSymbolic(oneSymbol("%r = hpu.instance_norm %0, %1, %2 {epsilon = 1.0e-5 : f64} : ($0, $1, $2) -> $out0",
                           {{F32, {"2", "3", "S", "5"}}, {F32, {"3"}}, {F32, {"3"}}}, {{F32, {"2", "3", "S", "5"}}},
                           1e-5));
@@ -104,14 +113,17 @@ TEST(Symbolic, Reductions) {
   for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"}) {
     SCOPED_TRACE(op);
     for (bool keep : {true, false}) {
-      std::vector<std::string> sizes = keep ? std::vector<std::string>{"3", "1", "6"} : std::vector<std::string>{"3", "6"};
-      const std::string text = std::string("%r = hpu.") + op + " %0 {axes = array<i64: 1>, keepdims = " +
-                               (keep ? "true" : "false") + "} : ($0) -> $out0";
+      std::vector<std::string> sizes =
+          keep ? std::vector<std::string>{"3", "1", "6"} : std::vector<std::string>{"3", "6"};
+      const std::string text = std::string("%r = hpu.") + op +
+                               " %0 {axes = array<i64: 1>, keepdims = " + (keep ? "true" : "false") +
+                               "} : ($0) -> $out0";
       // An empty row has a sum of 0, a product of 1 and an infinite maximum.
       checkSymbolic(oneSymbol(text, {{F32, {"3", "S", "6"}}}, {{F32, sizes}}, 2e-5));
     }
-    checkSymbolic(oneSymbol(std::string("%r = hpu.") + op + " %0 {axes = array<i64: 1>, keepdims = true} : ($0) -> $out0",
-                            {{F32, {"S", "40"}}}, {{F32, {"S", "1"}}}, 2e-5));
+    checkSymbolic(
+        oneSymbol(std::string("%r = hpu.") + op + " %0 {axes = array<i64: 1>, keepdims = true} : ($0) -> $out0",
+                  {{F32, {"S", "40"}}}, {{F32, {"S", "1"}}}, 2e-5));
   }
   SymCase integers = oneSymbol("%r = hpu.reduce_mean %0 {axes = array<i64: 1>, keepdims = false} : ($0) -> $out0",
                                {{I32, {"3", "S"}, {}, 0, -1000, 1000}}, {{I32, {"3"}}});
@@ -140,19 +152,22 @@ TEST(Symbolic, ReshapesOfComputedValues) {
 }
 
 TEST(Symbolic, SlicesThatStartAnywhere) {
-  checkSymbolic(oneSymbol("%r = hpu.slice %0 {starts = array<i64: 1, 0>, sizes = array<i64: 2, `S`>, "
-                          "steps = array<i64: 1, 2>} : ($0) -> $out0",
-                          {{F32, {"4", "2*S + 1"}}}, {{F32, {"2", "S"}}}));
-  checkSymbolic(oneSymbol("%r = hpu.slice %0 {starts = array<i64: `S + 2`, 3>, sizes = array<i64: `S`, 5>, "
-                          "steps = array<i64: 1, 1>} : ($0) -> $out0",
-                          {{F32, {"2*S + 2", "11"}}}, {{F32, {"S", "5"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.slice %0 {starts = array<i64: 1, 0>, sizes = array<i64: 2, `S`>, "
+                "steps = array<i64: 1, 2>} : ($0) -> $out0",
+                {{F32, {"4", "2*S + 1"}}}, {{F32, {"2", "S"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.slice %0 {starts = array<i64: `S + 2`, 3>, sizes = array<i64: `S`, 5>, "
+                "steps = array<i64: 1, 1>} : ($0) -> $out0",
+                {{F32, {"2*S + 2", "11"}}}, {{F32, {"S", "5"}}}));
 }
 
 TEST(Symbolic, Concatenations) {
   // Free and fixed parts along the fastest dimension and along another one.
-  checkSymbolic(oneSymbol("%a = hpu.relu %1 : ($1) -> $1\n%r = hpu.concat %0, %a, %0 {axis = 1 : i64} : "
-                          "($0, $1, $0) -> $out0",
-                          {{F32, {"3", "S"}}, {F32, {"3", "5"}}}, {{F32, {"3", "2*S + 5"}}}));
+  checkSymbolic(
+      oneSymbol("%a = hpu.relu %1 : ($1) -> $1\n%r = hpu.concat %0, %a, %0 {axis = 1 : i64} : "
+                "($0, $1, $0) -> $out0",
+                {{F32, {"3", "S"}}, {F32, {"3", "5"}}}, {{F32, {"3", "2*S + 5"}}}));
   checkSymbolic(oneSymbol("%r = hpu.concat %0, %1 {axis = 0 : i64} : ($0, $1) -> $out0",
                           {{BF16, {"S", "6"}}, {BF16, {"1", "6"}}}, {{BF16, {"S + 1", "6"}}}));
   // Along a fixed one, of free rows.
@@ -161,12 +176,14 @@ TEST(Symbolic, Concatenations) {
 }
 
 TEST(Symbolic, Pads) {
-  checkSymbolic(oneSymbol("%r = hpu.pad %0 {low = array<i64: 1, 2>, high = array<i64: 0, 3>, value = 1.5 : f64} : "
-                          "($0) -> $out0",
-                          {{F32, {"3", "S"}}}, {{F32, {"4", "S + 5"}}}));
-  checkSymbolic(oneSymbol("%r = hpu.pad %0 {low = array<i64: 0, 0>, high = array<i64: `S + 1`, 0>, value = 1.5 : f64} : "
-                          "($0) -> $out0",
-                          {{F32, {"7", "5"}}}, {{F32, {"S + 8", "5"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.pad %0 {low = array<i64: 1, 2>, high = array<i64: 0, 3>, value = 1.5 : f64} : "
+                "($0) -> $out0",
+                {{F32, {"3", "S"}}}, {{F32, {"4", "S + 5"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.pad %0 {low = array<i64: 0, 0>, high = array<i64: `S + 1`, 0>, value = 1.5 : f64} : "
+                "($0) -> $out0",
+                {{F32, {"7", "5"}}}, {{F32, {"S + 8", "5"}}}));
 }
 
 TEST(Symbolic, Gathers) {
@@ -184,17 +201,20 @@ TEST(Symbolic, Gathers) {
 }
 
 TEST(Symbolic, Ranges) {
-  checkSymbolic(oneSymbol("%r = hpu.range {starts = array<i64: 3>, sizes = array<i64: `S`>, steps = array<i64: -2>, "
-                          "element = i64} : () -> $out0",
-                          {}, {{I64, {"S"}}}));
-  checkSymbolic(oneSymbol("%r = hpu.range {starts = array<i64: `S + 2`>, sizes = array<i64: `S`>, "
-                          "steps = array<i64: 5>, element = i32} : () -> $out0",
-                          {}, {{I32, {"S"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.range {starts = array<i64: 3>, sizes = array<i64: `S`>, steps = array<i64: -2>, "
+                "element = i64} : () -> $out0",
+                {}, {{I64, {"S"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.range {starts = array<i64: `S + 2`>, sizes = array<i64: `S`>, "
+                "steps = array<i64: 5>, element = i32} : () -> $out0",
+                {}, {{I32, {"S"}}}));
   // A mask of positions.
-  checkSymbolic(oneSymbol("%a = hpu.range {starts = array<i64: 0>, sizes = array<i64: `S`>, steps = array<i64: 1>, "
-                          "element = i64} : () -> tensor<`S`xi64>\n"
-                          "%r = hpu.less_equal %a, %0 : (tensor<`S`xi64>, $0) -> $out0",
-                          {{I64, {"7", "1"}, {}, 0, 0, 60}}, {{ElementType::kBool, {"7", "S"}}}));
+  checkSymbolic(
+      oneSymbol("%a = hpu.range {starts = array<i64: 0>, sizes = array<i64: `S`>, steps = array<i64: 1>, "
+                "element = i64} : () -> tensor<`S`xi64>\n"
+                "%r = hpu.less_equal %a, %0 : (tensor<`S`xi64>, $0) -> $out0",
+                {{I64, {"7", "1"}, {}, 0, 0, 60}}, {{ElementType::kBool, {"7", "S"}}}));
 }
 
 /// Images of a free height and width.
@@ -223,22 +243,22 @@ TEST(Symbolic, PoolingAtTheEdges) {
       for (const char* counted : {"false", "true"}) {
         const bool isMax = op[0] == 'm';
         if (isMax && counted[0] == 't') continue;
-        SymCase test = images(std::string("%r = hpu.") + op +
-                                  " %0 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 1>, "
-                                  "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>" +
-                                  (isMax ? "" : std::string(", count_include_pad = ") + counted) + "} : ($0) -> $out0",
-                              {{F32, {"2", "5", "H", "W"}, order}},
-                              {F32, {"2", "5", "floor((H - 1) / 2) + 1", "W"}, order});
+        SymCase test =
+            images(std::string("%r = hpu.") + op +
+                       " %0 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 1>, "
+                       "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>" +
+                       (isMax ? "" : std::string(", count_include_pad = ") + counted) + "} : ($0) -> $out0",
+                   {{F32, {"2", "5", "H", "W"}, order}}, {F32, {"2", "5", "floor((H - 1) / 2) + 1", "W"}, order});
         test.costTolerance = 0.06;  // Fewer taps at the edges.
         checkSymbolic(test);
       }
 }
 
 TEST(Symbolic, PoolingWithDilationsAndRoundedUp) {
-  SymCase test = images("%r = hpu.max_pool2d %0 {kernel = array<i64: 2, 3>, strides = array<i64: 1, 2>, "
-                        "pads = array<i64: 1, 2, 0, 2>, dilations = array<i64: 2, 2>} : ($0) -> $out0",
-                        {{F32, {"1", "5", "H", "W"}, {0, 2, 3, 1}}},
-                        {F32, {"1", "5", "H - 1", "floor((W - 1) / 2) + 1"}, {0, 2, 3, 1}});
+  SymCase test = images(
+      "%r = hpu.max_pool2d %0 {kernel = array<i64: 2, 3>, strides = array<i64: 1, 2>, "
+      "pads = array<i64: 1, 2, 0, 2>, dilations = array<i64: 2, 2>} : ($0) -> $out0",
+      {{F32, {"1", "5", "H", "W"}, {0, 2, 3, 1}}}, {F32, {"1", "5", "H - 1", "floor((W - 1) / 2) + 1"}, {0, 2, 3, 1}});
   test.costTolerance = 0.06;
   checkSymbolic(test);
 }
@@ -246,10 +266,10 @@ TEST(Symbolic, PoolingWithDilationsAndRoundedUp) {
 TEST(Symbolic, DepthwiseConvolutions) {
   for (ElementType type : {F32, BF16})
     for (const Index& order : {Index{}, Index{0, 2, 3, 1}}) {
-      SymCase test = images("%r = hpu.conv2d %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, "
-                            "dilations = array<i64: 1, 1>, groups = 40 : i64} : ($0, $1) -> $out0",
-                            {{type, {"2", "40", "H", "W"}, order}, {type, {"40", "1", "3", "3"}}},
-                            {type, {"2", "40", "H", "W"}, order});
+      SymCase test = images(
+          "%r = hpu.conv2d %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, "
+          "dilations = array<i64: 1, 1>, groups = 40 : i64} : ($0, $1) -> $out0",
+          {{type, {"2", "40", "H", "W"}, order}, {type, {"40", "1", "3", "3"}}}, {type, {"2", "40", "H", "W"}, order});
       if (type == BF16) test.tolerance = 1e-2;
       test.costTolerance = 0.06;
       checkSymbolic(test);
@@ -267,22 +287,24 @@ TEST(Symbolic, Resizes) {
       for (int mode = 0; mode < 2; ++mode)
         for (int nearest = 0; nearest < (mode == 0 ? 4 : 1); ++nearest) {
           const Index order = (coordinates + nearest) % 2 ? Index{} : Index{0, 2, 3, 1};
-          SymCase test = images("%r = hpu.resize %0 {coordinates = " + std::to_string(coordinates) +
-                                    " : i32, mode = " + std::to_string(mode) +
-                                    " : i32, nearest = " + std::to_string(nearest) + " : i32, scales = array<f64: " +
-                                    to.scales + ">, sizes = array<i64: " + to.sizes + ">} : ($0) -> $out0",
+          SymCase test = images("%r = hpu.resize %0 {coordinates = " + std::to_string(coordinates) + " : i32, mode = " +
+                                    std::to_string(mode) + " : i32, nearest = " + std::to_string(nearest) +
+                                    " : i32, scales = array<f64: " + to.scales + ">, sizes = array<i64: " + to.sizes +
+                                    ">} : ($0) -> $out0",
                                 {{F32, {"1", "3", "H", "W"}, order}}, {F32, {"1", "3", to.height, to.width}, order});
           test.sizes = {{{"H", 3}, {"W", 5}}, {{"H", 9}, {"W", 32}}, {{"H", 16}, {"W", 67}}};
           test.tolerance = 0;
-          test.costTolerance = 1e9;  // Coordinates of fixed sizes lie in tables; these are computed.
+          // Static kernels see that equal sizes are copied where f32 products of any size may be rounded.
+          const bool mayRound = coordinates == 2 && std::string(to.width) == "W";
+          if (mayRound) test.costTolerance = 1e9;
           checkSymbolic(test);
           if (HasFailure()) return;
         }
 }
 
 TEST(Symbolic, SizesThatAreNotKnownToAgreeAreRefused) {
-  SymCase test = oneSymbol("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {{F32, {"3", "S"}}, {F32, {"3", "T"}}},
-                           {{F32, {"3", "S"}}});
+  SymCase test =
+      oneSymbol("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {{F32, {"3", "S"}}, {F32, {"3", "T"}}}, {{F32, {"3", "S"}}});
   test.representatives = {{"S", 101}, {"T", 101}};
   Kernel kernel = symbolicKernel(test);
   // The body's text says S for both; the view is another number.
@@ -291,6 +313,26 @@ TEST(Symbolic, SizesThatAreNotKnownToAgreeAreRefused) {
 }
 
 TEST(Symbolic, EqualRequestsShareCodeAndOtherExpressionsDoNot) {
+  // All of them are the same at the representatives.
+  std::vector<std::unique_ptr<ParsedCluster>> clusters;
+  std::vector<KernelRequest> requests;
+  for (const char* size : {"S", "T", "101", "S", "2*T - S", "T"}) {
+    SymCase test = oneSymbol("%r = hpu.neg %0 : ($0) -> $out0", {{F32, {"3", size}}}, {{F32, {"3", size}}});
+    test.representatives = {{"S", 101}, {"T", 101}};
+    clusters.push_back(std::make_unique<ParsedCluster>(bodyAt(test, test.representatives),
+                                                       operandsAt(test.inputs, test.representatives),
+                                                       operandsAt(test.outputs, test.representatives)));
+    requests.push_back(clusters.back()->request(size));
+    expressionsOf(test)(requests.back());
+  }
+  StatusOr<KernelSet> set = compileKernels(requests, {});
+  ASSERT_TRUE(set.ok()) << set.status().toString();
+  EXPECT_EQ(set->distinct, 4u);
+  EXPECT_EQ(set->images[0].entries[0], set->images[0].entries[3]);
+  EXPECT_NE(set->images[0].entries[0], set->images[0].entries[1]);
+}
+
+TEST(Symbolic, CodeReadsTheNumbersThatAreNoConstants) {
   auto facts = [](const char* size) {
     SymCase test = oneSymbol("%r = hpu.neg %0 : ($0) -> $out0", {{F32, {"3", size}}}, {{F32, {"3", size}}});
     test.representatives = {{"S", 101}, {"T", 101}};
@@ -303,9 +345,10 @@ TEST(Symbolic, EqualRequestsShareCodeAndOtherExpressionsDoNot) {
 }
 
 TEST(Symbolic, ReadsAreExpressions) {
-  SymCase test = oneSymbol("%r = hpu.slice %0 {starts = array<i64: `S + 2`, 3>, sizes = array<i64: `S`, 5>, "
-                           "steps = array<i64: 1, 2>} : ($0) -> $out0",
-                           {{F32, {"2*S + 2", "14"}}}, {{F32, {"S", "5"}}});
+  SymCase test = oneSymbol(
+      "%r = hpu.slice %0 {starts = array<i64: `S + 2`, 3>, sizes = array<i64: `S`, 5>, "
+      "steps = array<i64: 1, 2>} : ($0) -> $out0",
+      {{F32, {"2*S + 2", "14"}}}, {{F32, {"S", "5"}}});
   const SymbolicFacts facts = symbolicKernel(test).info().symbolic;
   ASSERT_EQ(facts.reads.size(), 1u);
   EXPECT_EQ(facts.reads[0][0].dim, 0);
