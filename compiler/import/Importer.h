@@ -15,6 +15,7 @@
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "shape/Interval.h"
 
 namespace hpu::importer {
 
@@ -23,6 +24,7 @@ struct ImportOptions {
   std::map<std::string, int64_t> dims;  ///< Sizes by the name of a free dimension.
   /// Sizes at which free dimensions are worked with (representatives) while they keep their names, by name.
   std::map<std::string, int64_t> samples;
+  shape::SymbolBounds bounds;  ///< Of these dimensions.
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
 };

@@ -30,6 +30,8 @@ namespace {
 /// fit together at multiples of one.
 constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
 constexpr int64_t kMostPower = 64;
+/// Where no bound is given: more elements no tensor of a recipe has (recipe/VerifierParts.h).
+constexpr int64_t kLargestSize = int64_t{1} << 32;
 
 void addNumbers(func::FuncOp main, std::set<int64_t>& numbers) {
   auto add = [&](Type type) {
@@ -198,6 +200,7 @@ class Namer {
 /// Collects what ops ask of their operands' sizes.
 class GuardFinder {
  public:
+  explicit GuardFinder(shape::SymbolBounds bounds) : bounds_(std::move(bounds)) {}
   Status block(Block& block) {
     for (Operation& op : block) HPU_RETURN_IF_ERROR(visit(&op));
     return okStatus();
@@ -233,6 +236,8 @@ class GuardFinder {
     return okStatus();
   }
 
+  const shape::SymbolBounds bounds_;
+
   static SymShape shapeOf(mlir::Value value) { return ir::symShape(ir::tensorOf(value)); }
 
   Status relate(Operation* op, bool isEqual, const SymInt& left, const SymInt& right) {
@@ -241,8 +246,8 @@ class GuardFinder {
       return internalError(strCat("what ", ir::unitName(op), " asks of its operands' sizes has no expression"));
     const DimExpr a = *left.expr(), b = *right.expr();
     const std::optional<DimExpr> gap = b.minus(a);
-    const shape::Interval range = gap ? gap->interval() : shape::Interval();
-    if (isEqual ? DimExpr::equal(a, b) == true : range.low >= 0) return okStatus();
+    const shape::Interval range = gap ? gap->interval(bounds_) : shape::Interval();
+    if (isEqual ? DimExpr::equal(a, b, bounds_) == true : range.low >= 0) return okStatus();
     for (const SizeGuard& guard : guards)
       if (guard.isEqual == isEqual && guard.left == a && guard.right == b) return okStatus();
     guards.push_back(
@@ -341,7 +346,7 @@ DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int
 
 }  // namespace
 
-Status representModule(ModuleOp module, const ImportOptions& options) {
+Status representModule(ModuleOp module, const ImportOptions& options, const std::map<std::string, DimBounds>& bounds) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");
   const std::set<std::string> symbols = openSymbols(main, options);
@@ -360,12 +365,23 @@ Status representModule(ModuleOp module, const ImportOptions& options) {
   for (int64_t power = 1; power <= kMostPower; power *= 2) {
     ImportOptions represented = options;
     size_t next = 0;
-    for (const std::string& name : symbols) represented.samples[name] = primes[next++] * power;
+    for (const std::string& name : symbols) {
+      represented.samples[name] = primes[next++] * power;
+      const auto found = bounds.find(name);
+      represented.bounds[name] = found == bounds.end()
+                                     ? shape::Interval{1, kLargestSize}
+                                     : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
+    }
     OwningOpRef<ModuleOp> trial = module.clone();
     Status status = specializeModule(*trial, represented);
     if (status.ok()) {
       HPU_RETURN_IF_ERROR(specializeModule(module, represented));
       module->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), represented.samples));
+      Builder builder(module.getContext());
+      SmallVector<NamedAttribute> pairs;
+      for (const auto& [name, own] : represented.bounds)
+        pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
+      module->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
       return nameSizes(module);
     }
     if (first.ok()) first = status;
@@ -374,23 +390,20 @@ Status representModule(ModuleOp module, const ImportOptions& options) {
 }
 
 StatusOr<std::vector<SizeGuard>> sizeGuards(ModuleOp module) {
-  GuardFinder finder;
+  GuardFinder finder(ir::sizeBounds(module));
   if (auto main = module.lookupSymbol<func::FuncOp>("main")) HPU_RETURN_IF_ERROR(finder.block(main.getBody().front()));
   return std::move(finder.guards);
 }
 
-StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards,
-                                                     const std::map<std::string, DimBounds>& bounds) {
+StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
   constexpr int64_t kLargest = 4096, kUnbounded = 1024;
-  auto symbols = module->getAttrOfType<DictionaryAttr>(ir::kSamplesAttr);
+  const shape::SymbolBounds bounds = ir::sizeBounds(module);
   Status failed = okStatus();
   for (int64_t unit = 1; unit <= kMostPower; unit *= 2) {
     std::map<std::string, int64_t> samples;
-    for (NamedAttribute symbol : symbols ? symbols : DictionaryAttr::get(module.getContext())) {
-      const auto found = bounds.find(symbol.getName().str());
-      const DimBounds own = found == bounds.end() ? DimBounds() : found->second;
-      const int64_t wanted = own.max <= kLargest ? own.max : std::max(own.min, kUnbounded);
-      samples[symbol.getName().str()] = std::max(own.min, wanted / unit * unit);
+    for (const auto& [name, own] : bounds) {
+      const int64_t wanted = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
+      samples[name] = std::max(own.low, wanted / unit * unit);
     }
     auto holds = [&](const SizeGuard& guard) {
       const std::optional<int64_t> left = guard.left.evaluate(samples), right = guard.right.evaluate(samples);

@@ -16,9 +16,11 @@
 
 namespace hpu::importer {
 
-/// Gives `options.dims` and `options.shapes` to the module, and all other free dimensions representatives. Errors: as
+/// Gives `options.dims` and `options.shapes` to the module, and all other free dimensions representatives, and bounds
+/// (from 1 where none are given). Errors: as
 /// specializeModule, and kInvalidArgument when there are no sizes at which the model's operands fit together.
-Status representModule(mlir::ModuleOp module, const ImportOptions& options);
+Status representModule(mlir::ModuleOp module, const ImportOptions& options,
+                       const std::map<std::string, DimBounds>& bounds);
 
 /// Gives every value of a module with representatives the names of its sizes again, as they follow from those of the
 /// arguments: phases make ops and types without. A module without representatives is left as it is. Errors: kInternal
@@ -37,8 +39,7 @@ StatusOr<std::vector<SizeGuard>> sizeGuards(mlir::ModuleOp module);
 
 /// Sizes within the bounds (of all symbols of the module) at which all guards hold, large ones: the largest, or near
 /// 1024 where nothing bounds them. Errors: kInvalidArgument naming the first guard that fails.
-StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
-                                                     const std::map<std::string, DimBounds>& bounds);
+StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 
 /// Gives other sizes to the dimensions that are given late: what is chosen from now on is for these. Guards must hold.
 /// Names cannot be found by number any more. Errors: kInvalidArgument when a size would be negative.

@@ -34,11 +34,13 @@ namespace {
 
 /// A dimension after the bindings are applied; with `samples` of all that is free in it, it gets a size and keeps its
 /// name.
-SymDim resolve(const SymDim& dim, const SymbolBindings& bindings, const SymbolBindings& samples) {
+SymDim resolve(const SymDim& dim, const SymbolBindings& bindings, const ImportOptions& options) {
   if (!dim.isFree() || !dim.symbol) return dim;
   if (auto bound = bindings.find(dim.symbol.str()); bound != bindings.end()) return {bound->second};
   std::optional<DimExpr> size = DimExpr::parse(dim.symbol.getValue()).substitute(bindings);
   if (!size) return dim;
+  const SymbolBindings& samples = options.samples;
+  if (!samples.empty()) size = size->simplified(options.bounds);
   const std::optional<int64_t> sample = samples.empty() ? std::nullopt : size->evaluate(samples);
   return ir::dimOf(dim.symbol.getContext(), size, sample.value_or(ShapedType::kDynamic));
 }
@@ -203,7 +205,7 @@ class Specializer {
     SymShape shape = ir::symShape(type);
     const Shape* given = shapeOption(index);
     for (auto [d, dim] : llvm::enumerate(shape)) {
-      dim = resolve(dim, bindings_, options_.samples);
+      dim = resolve(dim, bindings_, options_);
       if (dim.isFree() && given && (*given)[d] != kDynamic) dim = {(*given)[d]};  // An anonymous one.
     }
     return ir::tensorType(shape, type.getElementType());
@@ -267,7 +269,7 @@ class Specializer {
           dim = ir::dimOf(op->getContext(), left ? left->ceilDiv(step) : std::nullopt, size);
         }
       }
-      dim = resolve(dim, bindings_, options_.samples);
+      dim = resolve(dim, bindings_, options_);
       out[d] = dim.size;
       StringAttr name = dim.isNamed() ? dim.symbol : builder.getStringAttr("");
       anyNamed |= !name.empty();

@@ -3,6 +3,7 @@
 
 #include "base/CpuFeatures.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/kernels/KernelCompiler.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -15,17 +16,49 @@ using namespace mlir;
 namespace hpu::kernels {
 namespace {
 
+/// Numbers and, where sizes are given late, the texts of those that depend on them.
+SymbolicNumbers::Numbers numbersOf(ArrayRef<int64_t> values, ArrayAttr names) {
+  SymbolicNumbers::Numbers numbers(values.begin(), values.end());
+  for (size_t i = 0; names && i < names.size() && i < numbers.size(); ++i)
+    if (auto name = dyn_cast<StringAttr>(names[i]); name && !name.empty())
+      numbers[i] = name == ir::kNoExpression ? SymInt::unknown(values[i])
+                                             : SymInt(shape::DimExpr::parse(name.getValue()), values[i]);
+  return numbers;
+}
+
 llvm::SmallVector<OperandView, 4> viewsOf(ArrayAttr operands) {
   llvm::SmallVector<OperandView, 4> views;
   for (Attribute attribute : operands) {
     auto operand = cast<sched::OperandAttr>(attribute);
+    auto names = [&](llvm::StringRef field) {
+      return operand.getLate() ? operand.getLate().getAs<ArrayAttr>(field) : ArrayAttr();
+    };
     OperandView view;
     view.type = ir::elementType(operand.getElement());
-    view.sizes.assign(operand.getSizes().begin(), operand.getSizes().end());
-    view.strides.assign(operand.getStrides().begin(), operand.getStrides().end());
+    view.sizes = numbersOf(operand.getSizes(), names("sizes"));
+    view.strides = numbersOf(operand.getStrides(), names("strides"));
     views.push_back(view);
   }
   return views;
+}
+
+/// What a body has for sizes that are given late.
+SymbolicNumbers symbolsOf(Operation* op) {
+  SymbolicNumbers symbols;
+  auto module = op->getParentOfType<ModuleOp>();
+  if (!module || !module->hasAttr(ir::kSamplesAttr)) return symbols;
+  symbols.bounds = ir::sizeBounds(module);
+  symbols.sizes = [](Value value) {
+    const ir::SymInts sizes = ir::symSizes(cast<RankedTensorType>(value.getType()));
+    return SymbolicNumbers::Numbers(sizes.begin(), sizes.end());
+  };
+  symbols.attribute = [](Operation* op, llvm::StringRef name) -> SymbolicNumbers::Numbers {
+    auto values = op->getAttrOfType<DenseI64ArrayAttr>(name);
+    auto names = name == "starts" ? op->getAttrOfType<ArrayAttr>("start_symbols") : ArrayAttr();
+    if (!values || !names) return {};
+    return numbersOf(values.asArrayRef(), names);
+  };
+  return symbols;
 }
 
 class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
@@ -54,6 +87,8 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
       return signalPassFailure();
     }
     annotate(kernels, *set);
+    if (options_.symbolic)
+      for (CompiledKernel& kernel : set->kernels) options_.symbolic->push_back(std::move(kernel.symbolic));
     OpBuilder builder(kernels.back());
     builder.setInsertionPointAfter(kernels.back());
     int64_t bytes = 0;
@@ -101,7 +136,7 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
 
 KernelRequest requestOf(sched::KernelOp kernel) {
   return {kernel.getSymName().str(), &kernel.getBody().front(), viewsOf(kernel.getInputs()),
-          viewsOf(kernel.getOutputs())};
+          viewsOf(kernel.getOutputs()), symbolsOf(kernel)};
 }
 
 std::unique_ptr<Pass> createKernelsPass(KernelsPassOptions options) {

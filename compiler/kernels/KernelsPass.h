@@ -18,6 +18,8 @@ struct KernelsPassOptions {
   std::string cpu;  ///< As CompileOptions::cpu.
   int optLevel = 2;
   std::string* summary = nullptr;
+  /// Where sizes are given late, of each kernel in order; null: nobody asks.
+  std::vector<SymbolicFacts>* symbolic = nullptr;
 };
 
 /// Module pass, because all kernels are linked once. Post-condition: each kernel has `cost`,

@@ -7,6 +7,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Orders.h"
 #include "compiler/layout/Views.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
@@ -35,30 +36,42 @@ class LayoutAssigner {
  public:
   LayoutAssigner(func::FuncOp function, const LayoutOptions& options) : function_(function), options_(options) {}
 
-  void run() {
+  LogicalResult run() {
     for (Operation& op : llvm::make_early_inc_range(function_.getBody().front().without_terminator())) {
       if (!isUnit(&op)) continue;
-      for (OpOperand& operand : op.getOpOperands()) settleOperand(operand);
+      for (OpOperand& operand : op.getOpOperands())
+        if (failed(settleOperand(operand))) return failure();
       if (!options_.optimize || isa<RelayoutOp>(op)) continue;
       for (OpResult result : op.getResults()) setOrder(result, preferredOrder(&op, result.getResultNumber()));
       alignConstants(&op);
     }
-    settleReturns();
+    if (failed(settleReturns())) return failure();
     countFolded();
     if (options_.summary)
       *options_.summary = std::to_string(kept_) + " relayouts kept, " + std::to_string(folded_) + " views folded";
+    return success();
   }
 
  private:
-  void settleOperand(OpOperand& operand) {
+  /// Only what strides say at the representatives, and not for all sizes, cannot be read when it is dense.
+  static LogicalResult cannotRead(OpOperand& operand) {
+    return withCode(StatusCode::kUnimplemented, operand.getOwner()->emitOpError())
+           << "reads " << typeToString(tensorOf(operand.get()))
+           << " through views that strides do not express for all sizes that are given late; give sizes to some "
+              "dimensions";
+  }
+
+  LogicalResult settleOperand(OpOperand& operand) {
     makeResolvable(operand.get(), operand.getOwner());
     std::optional<StridedView> view = resolveView(operand.get());
     Operation* unit = operand.getOwner();
+    if (!view) return cannotRead(operand);
     Operation* root = unit->getNumRegions() ? rootOf(unit) : nullptr;
-    if (!root || cast<HpuOp>(root).getEngine() != EngineKind::Mme || view->base.getDefiningOp<ConstantOp>()) return;
+    if (!root || cast<HpuOp>(root).getEngine() != EngineKind::Mme || view->base.getDefiningOp<ConstantOp>())
+      return success();
     // Which operand of the MME op is it?
     Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
-    if (!llvm::is_contained(root->getOperands(), argument)) return;
+    if (!llvm::is_contained(root->getOperands(), argument)) return success();
     size_t rank = view->sizes.size();
     auto unitStride = [&](size_t d) { return view->strides[d] == 1 || view->sizes[d] == 1; };
     if (isa<MatMulOp>(root)) {
@@ -70,6 +83,7 @@ class LayoutAssigner {
       if (!unitStride(1) && view->sizes[1] > 4 && options_.optimize)
         replaceByRelayout(operand, channelsLast(), "a convolution reads its channels contiguously");
     }
+    return success();
   }
 
   /// Inserts a copy ahead of the first view op that strides cannot express.
@@ -129,12 +143,13 @@ class LayoutAssigner {
     }
   }
 
-  void settleReturns() {
+  LogicalResult settleReturns() {
     Operation* terminator = function_.getBody().front().getTerminator();
     llvm::SmallPtrSet<Operation*, 8> taken;
     for (OpOperand& operand : terminator->getOpOperands()) {
       makeResolvable(operand.get(), terminator);
       std::optional<StridedView> view = resolveView(operand.get());
+      if (!view) return cannotRead(operand);
       Operation* def = view->base.getDefiningOp();
       bool own = def && isUnit(def) && isDenseRowMajor(*view) &&
                  tensorOf(view->base).getNumElements() == tensorOf(operand.get()).getNumElements() &&
@@ -147,6 +162,7 @@ class LayoutAssigner {
         replaceByRelayout(operand, rowMajor(tensorOf(operand.get()).getRank()),
                           "an output is dense, row-major and a buffer of its own");
     }
+    return success();
   }
 
   void countFolded() {
@@ -166,7 +182,9 @@ class LayoutPass : public PassWrapper<LayoutPass, OperationPass<func::FuncOp>> {
   explicit LayoutPass(LayoutOptions options) : options_(options) {}
   StringRef getArgument() const override { return "hpu-layout"; }
   StringRef getDescription() const override { return "Assigns physical orders and inserts relayouts"; }
-  void runOnOperation() override { LayoutAssigner(getOperation(), options_).run(); }
+  void runOnOperation() override {
+    if (failed(LayoutAssigner(getOperation(), options_).run())) signalPassFailure();
+  }
 
  private:
   LayoutOptions options_;

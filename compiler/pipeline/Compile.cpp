@@ -166,10 +166,10 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
 
 Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
-  const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}};
+  const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}, {}};
   HPU_RETURN_IF_ERROR(checkBounds(main, options));
   if (!main || isStatic(main)) return importer::checkSizes(module, sizes);
-  if (!options.dimBounds.empty()) return importer::representModule(module, sizes);
+  if (!options.dimBounds.empty()) return importer::representModule(module, sizes, options.dimBounds);
   HPU_RETURN_IF_ERROR(importer::specializeModule(module, sizes));
   if (isStatic(main)) return okStatus();
   return missingSizes(main);
@@ -200,7 +200,7 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
   importer::OwningModule partial;
   std::vector<UnsupportedNode> nodes;
   StatusOr<importer::OwningModule> module =
-      importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}, {}}, &nodes, &partial);
+      importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}, {}, {}}, &nodes, &partial);
   if (module.ok()) return GraphAccess::make(std::move(context), std::move(*module));
   Status status = module.status();
   const std::string head = base::strCat("'", path, "': ");
@@ -245,7 +245,7 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   const bool givesSizes =
       !importOnly && (options.startFrom.empty() || options.startFrom == "import" || options.startFrom == "normalize");
   HPU_RETURN_IF_ERROR(givesSizes ? pipeline::makeStatic(*module, options)
-                                 : importer::checkSizes(*module, {options.shapes, options.dims, {}, {}}));
+                                 : importer::checkSizes(*module, {options.shapes, options.dims, {}, {}, {}}));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;

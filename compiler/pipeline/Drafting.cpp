@@ -49,6 +49,9 @@ StatusOr<schedule::Draft> Drafting::draft(func::FuncOp function) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(function.getLoc());
   func::FuncOp copy = function.clone();
   copy.setSymName("main");
+  if (auto source = function->getParentOfType<ModuleOp>())
+    for (llvm::StringRef name : {llvm::StringRef(ir::kSamplesAttr), llvm::StringRef(ir::kBoundsAttr)})
+      if (Attribute value = source->getAttr(name)) module->getOperation()->setAttr(name, value);
   module->push_back(copy);
   memory::MemoryOptions memory;
   memory.reuse = false;

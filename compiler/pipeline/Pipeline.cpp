@@ -11,6 +11,7 @@
 #include "base/StatusMacros.h"
 #include "base/Suggest.h"
 #include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/emit/Dynamic.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/fuse/Fuse.h"
 #include "compiler/import/NamedSizes.h"
@@ -36,6 +37,9 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "perfmodel/Timeline.h"
+#include "plan/Instantiate.h"
+#include "recipe/RecipeVerifier.h"
+#include "recipe/ScheduleChecker.h"
 
 using namespace mlir;
 
@@ -173,12 +177,8 @@ class PhaseRunner {
 
   Status runPhase(const PhaseEntry& entry) {
     if (support::isCancelled()) return support::cancelledStatus();
-    if (entry.phase > Phase::k_schedule && module_->hasAttr(ir::kSamplesAttr))
-      return unimplemented("dimensions that are given late are compiled up to phase schedule (" +
-                           base::optionValue("stopAfter", "schedule") +
-                           "); give their sizes: " + base::optionName("dims"));
     if (entry.phase == Phase::k_tile && module_->hasAttr(ir::kSamplesAttr)) {
-      HPU_ASSIGN(const auto samples, importer::sampleSizes(module_, guards_, options_.dimBounds));
+      HPU_ASSIGN(const auto samples, importer::sampleSizes(module_, guards_));
       HPU_RETURN_IF_ERROR(importer::rebindModule(module_, samples));
     }
     if (entry.phase == Phase::k_emit) return emitRecipe();
@@ -317,7 +317,8 @@ class PhaseRunner {
         manager.addPass(schedule::createVerifySchedulePass());
         return;
       case Phase::k_kernels:
-        manager.addPass(kernels::createKernelsPass({options_.cpu, options_.optLevel, &summary_}));
+        symbolic_.clear();
+        manager.addPass(kernels::createKernelsPass({options_.cpu, options_.optLevel, &summary_, &symbolic_}));
         return;
       case Phase::k_import:
       case Phase::k_emit:
@@ -351,6 +352,7 @@ class PhaseRunner {
     }
     if (auto name = module_->getAttrOfType<StringAttr>("hpu.model")) emit.name = name.str();
     HPU_ASSIGN(std::shared_ptr<recipe::Program> program, emit::emitProgram(module_, emit, owner_));
+    if (module_->hasAttr(ir::kSamplesAttr)) HPU_RETURN_IF_ERROR(addDynamic(*program));
     HPU_RETURN_IF_ERROR(checkCapacity(needsOf(*program)));
     const arch::ClockProfile& clock = target_.clock();
     std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(*program, target_, clock);
@@ -369,6 +371,31 @@ class PhaseRunner {
     for (const recipe::Queue& queue : program->queues) commands_ += queue.commands.size();
     result_.recipe = Recipe(std::move(program));
     summary_ = std::to_string(commands_) + " commands verified";
+    return okStatus();
+  }
+
+  /// Completes a program of sizes that are given late, and tries it at the ends of their bounds.
+  Status addDynamic(recipe::Program& program) {
+    auto source = module_.lookupSymbol<sched::ProgramOp>("main");
+    if (symbolic_.size() != program.kernels.size())
+      return unimplemented("dimensions that are given late have to be compiled in one go, without " +
+                           base::optionName("startFrom"));
+    HPU_ASSIGN(program.dynamic, emit::dynamicOf({source, guards_, symbolic_, options_.optLevel >= 2}, program));
+    auto checked = [](Status status) {
+      return status.ok() ? status : internalError("the compiled program does not verify: " + status.message());
+    };
+    HPU_RETURN_IF_ERROR(checked(recipe::verifyProgram(program)));
+    if (!options_.checkSchedule) return okStatus();
+    recipe::Sizes least, sample = recipe::sampleSizes(*program.dynamic);
+    for (const recipe::Symbol& symbol : program.dynamic->symbols) least.push_back(symbol.min);
+    for (const recipe::Sizes& sizes : {sample, least}) {
+      StatusOr<std::shared_ptr<recipe::Program>> instance = plan::instantiate(program, sizes, target_);
+      // At their least, sizes may contradict a guard, or a window may have none.
+      if (!instance.ok() && &sizes != &sample && instance.status().code() != StatusCode::kInternal) continue;
+      if (!instance.ok()) return checked(instance.status());
+      const recipe::KernelReads reads = plan::kernelReads(program, sizes, **instance);
+      HPU_RETURN_IF_ERROR(checked(recipe::checkSchedule(**instance, &reads)));
+    }
     return okStatus();
   }
 
@@ -433,7 +460,8 @@ class PhaseRunner {
   const arch::TargetDesc& target_;
   Drafting drafting_;
   memory::MemoryStats memory_;
-  std::vector<importer::SizeGuard> guards_;  ///< Where sizes are given late.
+  std::vector<kernels::SymbolicFacts> symbolic_;  ///< By kernel.
+  std::vector<importer::SizeGuard> guards_;       ///< Where sizes are given late.
   NodeTrail trail_;
   std::map<std::string, std::string> unasked_;  ///< Reports that only the trail reads.
   CompileResult result_;

@@ -135,14 +135,24 @@ OperandAttr ProgramBuilder::packedOperand(const StridedView& weights, ArrayRef<i
 }
 
 OperandAttr ProgramBuilder::ringOperand(const memory::RingInfo& ring, RankedTensorType type, int64_t tileSize) {
+  const SmallVector<int64_t> order = physicalOrder(type);
+  const SmallVector<int64_t> size = {ring.slots, ring.dim, ring.slotBytes};
+  if (isLate_) {
+    // With the dimension that is cut as the slowest one, strides do not depend on how large a tile is.
+    const int64_t dim = ring.slots > 1 || order.empty() ? ring.dim : order.front();
+    SmallVector<int64_t> slowest = {dim};
+    for (int64_t d : order)
+      if (d != dim) slowest.push_back(d);
+    const SymInts strides = symSlicedStrides(type, dim);
+    NamedAttrList fields(late(-1, 0, symSizes(type), strides));
+    fields.set("order", builder_.getDenseI64ArrayAttr(slowest));
+    return make(sections_.sram(), ring.offset, type.getElementType(), type.getShape(), valuesOf(strides), size,
+                fields.getDictionary(builder_.getContext()));
+  }
   SmallVector<int64_t> tileShape(type.getShape());
   tileShape[ring.dim] = tileSize;
-  RankedTensorType tile = withOrder(RankedTensorType::get(tileShape, type.getElementType()), physicalOrder(type));
-  // Of what depends on the tile the strides are found at launch.
-  DictionaryAttr own;
-  if (isLate_) own = late(-1, 0, symSizes(type), SymInts(type.getRank(), 0));
-  return make(sections_.sram(), ring.offset, type.getElementType(), type.getShape(), denseStrides(tile),
-              {ring.slots, ring.dim, ring.slotBytes}, own);
+  RankedTensorType tile = withOrder(RankedTensorType::get(tileShape, type.getElementType()), order);
+  return make(sections_.sram(), ring.offset, type.getElementType(), type.getShape(), denseStrides(tile), size);
 }
 
 int64_t ProgramBuilder::placeConstant(ElementsAttr value, int64_t start, ArrayRef<int64_t> sizes,

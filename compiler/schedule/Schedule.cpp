@@ -37,6 +37,7 @@ class Scheduler {
 
   Status run() {
     for (Operation& op : function_.getBody().front()) {
+      if (isUnit(&op)) firstOfStep_.push_back(static_cast<int64_t>(units_.size()));
       if (auto bundle = dyn_cast<BundleOp>(&op)) scheduleBundle(bundle);
       if (auto cluster = dyn_cast<ClusterOp>(&op)) scheduleCluster(cluster);
       if (isa<ConcatOp, RelayoutOp>(op)) scheduleCopy(&op);
@@ -45,6 +46,7 @@ class Scheduler {
     auto bytes = [&](const char* name) { return function_->getAttrOfType<IntegerAttr>(name).getInt(); };
     program_.finish(bytes(memory::kWorkspaceAttr), bytes(memory::kSramAttr));
     program_.program().setNumSignals(kQueues);
+    if (program_.isLate()) recordLate();
     if (options_.descriptorsOnly) return okStatus();
     HPU_ASSIGN(Draft draft, options_.draft(program_.program()));
     std::vector<std::vector<plan::SlicedCommand>> sliced;
@@ -59,6 +61,36 @@ class Scheduler {
   }
 
  private:
+  // ---- Sizes that are given late ---------------------------------------------------------------------
+
+  /// On the program: its units, and its storages with the units that use them.
+  void recordLate() {
+    Builder b(function_.getContext());
+    auto number = [&](const char* name, int64_t value) { return b.getNamedAttr(name, b.getI64IntegerAttr(value)); };
+    SmallVector<Attribute> units, storages;
+    for (const plan::IssueUnit& unit : units_)
+      units.push_back(b.getDictionaryAttr(
+          {number("bundle", unit.bundle == recipe::kNone ? -1 : static_cast<int64_t>(unit.bundle)),
+           b.getNamedAttr("ops", b.getDenseI64ArrayAttr(SmallVector<int64_t>(unit.ops.begin(), unit.ops.end()))),
+           b.getNamedAttr("tile", b.getDenseI64ArrayAttr(unit.tile))}));
+    firstOfStep_.push_back(static_cast<int64_t>(units_.size()));
+    const int64_t last = std::max<int64_t>(static_cast<int64_t>(units_.size()) - 1, 0);
+    auto recorded = function_->getAttrOfType<ArrayAttr>(memory::kStoragesAttr);
+    for (Attribute each : recorded ? recorded : b.getArrayAttr({})) {
+      auto storage = cast<DictionaryAttr>(each);
+      auto step = [&](const char* name) { return static_cast<size_t>(storage.getAs<IntegerAttr>(name).getInt()); };
+      // A step of which nothing is left (a concatenation in place) is between the units around it.
+      const int64_t begin = std::min(firstOfStep_[std::min(step("begin"), firstOfStep_.size() - 1)], last);
+      const int64_t behind = firstOfStep_[std::min(step("end") + 1, firstOfStep_.size() - 1)];
+      NamedAttrList fields(storage);
+      fields.set("begin", b.getI64IntegerAttr(begin));
+      fields.set("end", b.getI64IntegerAttr(std::clamp<int64_t>(behind - 1, begin, last)));
+      storages.push_back(fields.getDictionary(function_.getContext()));
+    }
+    program_.program()->setAttr(kUnitsAttr, b.getArrayAttr(units));
+    program_.program()->setAttr(memory::kStoragesAttr, b.getArrayAttr(storages));
+  }
+
   // ---- Units ---------------------------------------------------------------------------------------
 
   void scheduleBundle(BundleOp bundle) {
@@ -366,7 +398,8 @@ class Scheduler {
   bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.
   SmallVector<Attribute> chainMembers_;
   std::string chainName_;
-  int64_t unit_ = 0;  ///< The one that is being described.
+  int64_t unit_ = 0;                  ///< The one that is being described.
+  std::vector<int64_t> firstOfStep_;  ///< By unit of the function: the first of units_ that it has become.
 };
 
 class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {

@@ -30,6 +30,9 @@ inline constexpr const char* kUnitAttr = "unit";
 /// On an MME op: how many neighbouring pixels the phase tile wants computed as one (recipe/MmePacking.h). More than 1.
 inline constexpr const char* kPackingAttr = "hpu.packing";
 
+/// On a program whose sizes are given late: its units in order, {bundle, ops, tile} each.
+inline constexpr const char* kUnitsAttr = "hpu.units";
+
 struct ScheduleOptions {
   const arch::TargetDesc* target = nullptr;
   Drafter draft;                 ///< Prices the commands.

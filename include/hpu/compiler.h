@@ -68,7 +68,7 @@ struct CompileOptions {
   /// throws ends the compilation, too, with kUnknown and what().
   std::function<bool()> isCancelled;
   /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes` and
-  /// `dims` do not give a size is given late, from 1 where nothing is said. kUnimplemented after phase schedule.
+  /// `dims` do not give a size is given late, from 1 where nothing is said.
   std::map<std::string, DimBounds> dimBounds;
 };
 

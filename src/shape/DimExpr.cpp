@@ -55,6 +55,16 @@ DimExpr DimExpr::symbol(std::string name) {
   return result;
 }
 
+std::vector<DimExpr::Term> DimExpr::terms() const {
+  std::vector<Term> terms;
+  for (const auto& [factors, coefficient] : terms_) {
+    Term& term = terms.emplace_back(Term{coefficient, {}});
+    for (const Factor& factor : factors)
+      term.factors.push_back({factor.atom->kind, factor.atom->name, factor.atom->args});
+  }
+  return terms;
+}
+
 std::optional<DimExpr> DimExpr::make(Atom atom) {
   const auto& args = atom.args;
   switch (atom.kind) {

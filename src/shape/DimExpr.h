@@ -77,6 +77,28 @@ class DimExpr {
   /// The same normal form.
   bool operator==(const DimExpr& other) const;
 
+  /// What the polynomial is made of, for who writes expressions in a form of his own.
+  struct Part {
+    enum class Kind {
+      kSymbol,
+      kQuotient,  ///< floor(args[0] / args[1]).
+      kMax,       ///< Of two or more.
+      kMin,
+      kSelectEqual,  ///< args[0] == args[1] ? args[2] : args[3]; so, too, with < below.
+      kSelectLess,
+    };
+    Kind kind = Kind::kSymbol;
+    std::string name;  ///< Of a symbol.
+    std::vector<DimExpr> args;
+  };
+  /// coefficient * factors[0] * factors[1] ...
+  struct Term {
+    int64_t coefficient = 0;
+    std::vector<Part> factors;
+  };
+  /// Their sum; none: 0.
+  std::vector<Term> terms() const;
+
  private:
   friend class DimExprParser;
   struct Atom;

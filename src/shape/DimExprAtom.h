@@ -10,14 +10,7 @@
 namespace hpu::shape {
 
 struct DimExpr::Atom {
-  enum class Kind {
-    kSymbol,
-    kQuotient,  ///< floor(args[0] / args[1]).
-    kMax,       ///< Of two or more.
-    kMin,
-    kSelectEqual,  ///< args[0] == args[1] ? args[2] : args[3]; so, too, with < below.
-    kSelectLess,
-  };
+  using Kind = Part::Kind;
 
   Kind kind;
   std::string name;  ///< Of a symbol.

@@ -140,6 +140,16 @@ bool hasNamedSizes(Type type) {
   return tensor && llvm::any_of(symShape(tensor), [](const SymDim& dim) { return !dim.isFree() && dim.isNamed(); });
 }
 
+shape::SymbolBounds sizeBounds(Operation* op) {
+  shape::SymbolBounds bounds;
+  auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
+  auto all = module ? module->getAttrOfType<DictionaryAttr>(kBoundsAttr) : DictionaryAttr();
+  for (NamedAttribute each : all ? all : DictionaryAttr::get(op->getContext()))
+    if (auto pair = dyn_cast<DenseI64ArrayAttr>(each.getValue()); pair && pair.size() == 2)
+      bounds[each.getName().str()] = {pair[0], pair[1]};
+  return bounds;
+}
+
 int64_t primeOf(int64_t sample) {
   return sample >> llvm::countr_zero(static_cast<uint64_t>(sample));
 }
@@ -272,7 +282,8 @@ std::optional<SymShape> broadcastShapes(ArrayRef<SymDim> a, ArrayRef<SymDim> b) 
       result[i] = x;
     } else {
       // A known size wins over a free one: the free one can then only be that size or 1.
-      const bool namesY = !y.isFree() && y.isNamed() && !x.isNamed();
+      // Of two names that have to be equal the shorter one says more: seq, where it is beside min(seq, 256).
+      const bool namesY = !y.isFree() && y.isNamed() && (!x.isNamed() || y.symbol.size() < x.symbol.size());
       result[i] = x.isFree() || namesY ? y : x;
       if (x.isFree() && y.isFree()) result[i] = broadcastFree(x, y);
     }

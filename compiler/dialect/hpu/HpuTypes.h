@@ -51,6 +51,10 @@ bool hasNamedSizes(mlir::Type type);
 /// On a module of sizes that are given late: a dictionary of the free dimensions with their representatives, each a
 /// prime times a power of two (compiler/import/NamedSizes.h).
 inline constexpr llvm::StringLiteral kSamplesAttr = "hpu.samples";
+/// Beside it, their bounds: pairs of the least and the largest size.
+inline constexpr llvm::StringLiteral kBoundsAttr = "hpu.bounds";
+/// Of the module that an op is in.
+shape::SymbolBounds sizeBounds(mlir::Operation* op);
 /// The prime of a representative.
 int64_t primeOf(int64_t sample);
 /// Whether sizes of a type in the op's module depend on representatives, with names or not.

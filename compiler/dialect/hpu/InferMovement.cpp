@@ -163,7 +163,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
         return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type), " along axis ",
                                  axis);
       } else if (shape[d].isFree() ? !other[d].isFree() || !shape[d].symbol
-                                   : !other[d].isFree() && !shape[d].isNamed()) {
+                                   : !other[d].isFree() && other[d].isNamed() &&
+                                         (!shape[d].isNamed() || other[d].symbol.size() < shape[d].symbol.size())) {
         shape[d] = other[d];  // Of two names either is right: whether they are equal is seen when they have values.
       }
     }
