@@ -302,6 +302,27 @@ TEST(Symbolic, Resizes) {
         }
 }
 
+TEST(Symbolic, RepresentativesThatFillTheirVectorsOrHardlyAny) {
+  // Static code for these has no tail, or no loop over whole vectors; code for any size has both.
+  for (int64_t representative : {128, 64, 5}) {
+    SymCase test = oneSymbol("%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0", {{F32, {"3", "S"}}},
+                             {{F32, {"3", "S"}}}, 2e-6);
+    test.representatives = {{"S", representative}};
+    checkSymbolic(test);
+    test = oneSymbol("%r = hpu.exp %0 : ($0) -> $out0", {{F32, {"3", "S"}, {}, 1}}, {{F32, {"3", "S"}}});
+    test.representatives = {{"S", representative}};
+    checkSymbolic(test);
+  }
+  SymCase windows = images(
+      "%r = hpu.conv2d %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, "
+      "dilations = array<i64: 1, 1>, groups = 40 : i64} : ($0, $1) -> $out0",
+      {{F32, {"2", "40", "H", "W"}, {0, 2, 3, 1}}, {F32, {"40", "1", "3", "3"}}},
+      {F32, {"2", "40", "H", "W"}, {0, 2, 3, 1}});
+  windows.representatives = {{"H", 9}, {"W", 5}};
+  windows.costTolerance = 0.5;  // Most windows lie at an edge.
+  checkSymbolic(windows);
+}
+
 TEST(Symbolic, SizesThatAreNotKnownToAgreeAreRefused) {
   SymCase test =
       oneSymbol("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {{F32, {"3", "S"}}, {F32, {"3", "T"}}}, {{F32, {"3", "S"}}});
