@@ -30,6 +30,8 @@ namespace {
 /// fit together at multiples of one.
 constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
 constexpr int64_t kMostPower = 64;
+/// On a module: names that guards say to be equal to shorter ones, with these.
+constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
 /// Where no bound is given: more elements no tensor of a recipe has (recipe/VerifierParts.h).
 constexpr int64_t kLargestSize = int64_t{1} << 32;
 
@@ -72,6 +74,9 @@ class Namer {
   Status run() {
     auto main = module_.lookupSymbol<func::FuncOp>("main");
     if (!main) return okStatus();
+    if (auto same = module_->getAttrOfType<ArrayAttr>(kSameSizesAttr))
+      for (mlir::Attribute pair : same)
+        same_[cast<StringAttr>(cast<ArrayAttr>(pair)[0])] = cast<StringAttr>(cast<ArrayAttr>(pair)[1]);
     for (BlockArgument argument : main.getArguments()) learn(argument.getType());
     HPU_RETURN_IF_ERROR(block(main.getBody().front()));
     Operation* end = main.getBody().front().getTerminator();
@@ -144,6 +149,8 @@ class Namer {
     SymShape shape = ir::symShape(inferred);
     for (auto [dim, old] : llvm::zip(shape, ir::symShape(now)))
       if (!dim.isNamed() && old.isNamed()) dim = old;
+    for (SymDim& dim : shape)
+      if (StringAttr shorter = dim.isNamed() ? same_.lookup(dim.symbol) : StringAttr()) dim.symbol = shorter;
     value.setType(ir::withOrder(ir::tensorType(shape, now.getElementType()), ir::physicalOrder(now)));
     for (const SymDim& dim : shape)
       if (dim.isNamed() ? ir::exprOf(dim)->evaluate(samples_) != dim.size : depends(dim.size))
@@ -195,6 +202,7 @@ class Namer {
   std::vector<SymInt> symbols_;
   std::vector<int64_t> primes_;          ///< By symbol.
   std::map<int64_t, StringAttr> known_;  ///< Names by number.
+  llvm::DenseMap<StringAttr, StringAttr> same_;
 };
 
 /// Collects what ops ask of their operands' sizes.
@@ -349,8 +357,11 @@ DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int
 Status representModule(ModuleOp module, const ImportOptions& options, const std::map<std::string, DimBounds>& bounds) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");
-  const std::set<std::string> symbols = openSymbols(main, options);
-  if (symbols.empty()) return specializeModule(module, options);
+  ImportOptions given = options;
+  for (const auto& [name, own] : bounds)
+    if (own.min == own.max) given.dims.emplace(name, own.min);
+  const std::set<std::string> symbols = openSymbols(main, given);
+  if (symbols.empty()) return specializeModule(module, given);
   std::set<int64_t> numbers;
   addNumbers(main, numbers);
   std::vector<int64_t> primes;
@@ -363,7 +374,7 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
                " are free: ", base::clipped(base::join(std::vector<std::string>(symbols.begin(), symbols.end())))));
   Status first;
   for (int64_t power = 1; power <= kMostPower; power *= 2) {
-    ImportOptions represented = options;
+    ImportOptions represented = given;
     size_t next = 0;
     for (const std::string& name : symbols) {
       represented.samples[name] = primes[next++] * power;
@@ -395,30 +406,73 @@ StatusOr<std::vector<SizeGuard>> sizeGuards(ModuleOp module) {
   return std::move(finder.guards);
 }
 
+Status unifySizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
+  std::map<std::string, std::string> same;
+  auto shortest = [&](std::string name) {
+    for (auto found = same.find(name); found != same.end(); found = same.find(name)) name = found->second;
+    return name;
+  };
+  for (const SizeGuard& guard : guards) {
+    if (!guard.isEqual || guard.left.isConstant() || guard.right.isConstant()) continue;
+    std::string a = shortest(guard.left.text()), b = shortest(guard.right.text());
+    if (a.size() < b.size() || (a.size() == b.size() && a < b)) std::swap(a, b);
+    if (a != b) same[a] = b;
+  }
+  if (same.empty()) return okStatus();
+  Builder builder(module.getContext());
+  SmallVector<mlir::Attribute> pairs;
+  for (const auto& [name, other] : same) pairs.push_back(builder.getStrArrayAttr({name, shortest(other)}));
+  module->setAttr(kSameSizesAttr, builder.getArrayAttr(pairs));
+  return nameSizes(module);
+}
+
+namespace {
+
+bool holds(const SizeGuard& guard, const shape::SymbolBindings& sizes) {
+  const std::optional<int64_t> left = guard.left.evaluate(sizes), right = guard.right.evaluate(sizes);
+  return left && right && (guard.isEqual ? *left == *right : *left <= *right);
+}
+
+/// Makes one of the guard's symbols smaller so that it holds: the largest such size near its own, or a power of two of
+/// parts of it. False when there is none.
+bool shrink(const SizeGuard& guard, const shape::SymbolBounds& bounds, shape::SymbolBindings& sizes) {
+  constexpr int64_t kNear = 128;
+  std::vector<std::string> symbols = guard.left.symbols();
+  for (const std::string& symbol : guard.right.symbols()) symbols.push_back(symbol);
+  for (const std::string& symbol : symbols) {
+    const int64_t now = sizes.at(symbol), least = bounds.at(symbol).low;
+    shape::SymbolBindings tried = sizes;
+    auto fits = [&](int64_t size) {
+      if (size < least) return false;
+      tried[symbol] = size;
+      return holds(guard, tried);
+    };
+    for (int64_t size = now - 1; size >= std::max(least, now - kNear); --size)
+      if (fits(size)) return sizes[symbol] = size, true;
+    for (int64_t size = now / 2; size > 0; size /= 2)
+      if (fits(size)) return sizes[symbol] = size, true;
+  }
+  return false;
+}
+
+}  // namespace
+
 StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
   constexpr int64_t kLargest = 4096, kUnbounded = 1024;
+  constexpr int kMostSteps = 256;
   const shape::SymbolBounds bounds = ir::sizeBounds(module);
-  Status failed = okStatus();
-  for (int64_t unit = 1; unit <= kMostPower; unit *= 2) {
-    std::map<std::string, int64_t> samples;
-    for (const auto& [name, own] : bounds) {
-      const int64_t wanted = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
-      samples[name] = std::max(own.low, wanted / unit * unit);
-    }
-    auto holds = [&](const SizeGuard& guard) {
-      const std::optional<int64_t> left = guard.left.evaluate(samples), right = guard.right.evaluate(samples);
-      return left && right && (guard.isEqual ? *left == *right : *left <= *right);
-    };
-    const auto broken = llvm::find_if_not(guards, holds);
+  shape::SymbolBindings samples;
+  for (const auto& [name, own] : bounds)
+    samples[name] = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
+  for (int step = 0;; ++step) {
+    const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, samples); });
     if (broken == guards.end()) return samples;
-    if (failed.ok()) {
-      std::vector<std::string> sizes;
-      for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
-      failed = invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
-                                      "; give other bounds of these dimensions"));
-    }
+    if (step < kMostSteps && shrink(*broken, bounds, samples)) continue;
+    std::vector<std::string> sizes;
+    for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
+    return invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
+                                  " and smaller sizes; give other bounds of these dimensions"));
   }
-  return failed;
 }
 
 Status rebindModule(ModuleOp module, const std::map<std::string, int64_t>& samples) {

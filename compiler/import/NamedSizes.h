@@ -37,6 +37,9 @@ struct SizeGuard {
 /// an expression.
 StatusOr<std::vector<SizeGuard>> sizeGuards(mlir::ModuleOp module);
 
+/// Sizes that guards say to be equal get one name, the shorter one, from now on. Errors: as nameSizes.
+Status unifySizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
+
 /// Sizes within the bounds (of all symbols of the module) at which all guards hold, large ones: the largest, or near
 /// 1024 where nothing bounds them. Errors: kInvalidArgument naming the first guard that fails.
 StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);

@@ -126,6 +126,7 @@ class PhaseRunner {
     }
     if (module_->hasAttr(ir::kSamplesAttr)) {
       HPU_ASSIGN(guards_, importer::sizeGuards(module_));
+      HPU_RETURN_IF_ERROR(importer::unifySizes(module_, guards_));
     }
     for (const PhaseEntry& entry : phases()) {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;

@@ -91,8 +91,12 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch
   }
   std::optional<memory::SymLocation> symbolic;
   if (isLate_) symbolic = memory::locateSymbolic(value);
+  if (symbolic && view.base.getDefiningOp<ConstantOp>())
+    symbolic->offset += offset - view.offset * elementSize(elementType(element));
   auto lateOf = [&](ArrayRef<SymInt> sizes, ArrayRef<SymInt> strides) {
-    if (!symbolic || view.base.getDefiningOp<ConstantOp>()) return DictionaryAttr();
+    auto isFixed = [](const SymInt& number) { return number.isConstant(); };
+    if (view.base.getDefiningOp<ConstantOp>() && symbolic->offset.isConstant() && llvm::all_of(sizes, isFixed))
+      return DictionaryAttr();
     return late(symbolic->storage, symbolic->offset, sizes, strides);
   };
   if (batch.empty()) {
@@ -113,6 +117,9 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch
     auto [symSizes, symStrides] =
         broadcast(SymInts(batch), SymInts(batch.size(), 0), symbolic->view.sizes, symbolic->view.strides);
     own = lateOf(symSizes, symStrides);
+    // A size that is 1 now need not be at launch.
+    sizes = valuesOf(symSizes);
+    strides = valuesOf(symStrides);
   }
   if (!ring.empty()) ring[1] += static_cast<int64_t>(sizes.size() - view.sizes.size());
   return make(section, offset, element, sizes, strides, ring, own);
