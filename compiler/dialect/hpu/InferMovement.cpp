@@ -84,7 +84,11 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext*, std::optional<Location> lo
     if (dim.isFree()) {
       if (start == 0) dim = in[i];
     } else if (in[i].isNamed() && !in[i].isFree() && start >= 0 && in[i].size - start == dim.size) {
-      const std::optional<shape::DimExpr> size = exprOf(in[i])->minus(start);  // To the end.
+      shape::DimExpr from = start;
+      if (auto names = adaptor.getStartSymbols())
+        if (auto name = i < names->size() ? dyn_cast<StringAttr>((*names)[i]) : StringAttr(); name && !name.empty())
+          from = shape::DimExpr::parse(name.getValue());
+      const std::optional<shape::DimExpr> size = exprOf(in[i])->minus(from);  // To the end.
       dim = dimOf(x.getContext(), size, dim.size);
     }
   }
