@@ -48,6 +48,12 @@ void watchProducts(func::FuncOp main) {
     if (isOpTriviallyDead(&op)) op.erase();
 }
 
+/// Ranges are measured with data, which has sizes.
+Status refuseBounds(const CompileOptions& options) {
+  if (options.dimBounds.empty()) return okStatus();
+  return unimplemented("a calibration runs the model at the sizes of its data: give sizes of dimensions, not bounds");
+}
+
 }  // namespace
 
 StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
@@ -55,6 +61,7 @@ StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given
   HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
   const CompileOptions& options = *known;
   HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
+  HPU_RETURN_IF_ERROR(refuseBounds(options));
   Graph::Impl& impl = GraphAccess::impl(graph);
   std::lock_guard lock(impl.mutex);
   importer::OwningModule module(impl.module.get().clone());
@@ -77,6 +84,7 @@ StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given
 StatusOr<CompileResult> compileCalibration(const std::string& path, const CompileOptions& given, size_t givenBytes,
                                            std::vector<UnsupportedNode>* unsupported) {
   HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  HPU_RETURN_IF_ERROR(refuseBounds(*known));
   CompileOptions narrow = *known;
   // Each belongs to the compilation that the ranges are for.
   narrow.stopAfter.clear();
