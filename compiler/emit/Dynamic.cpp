@@ -206,11 +206,13 @@ class Builder {
   // ---- Units -----------------------------------------------------------------------------------------
 
   void addUnits() {
-    recipe::TileChoice choice;
+    const size_t others = addChoices();
+    recipe::TileChoice all;
     for (const recipe::Symbol& symbol : made_->symbols) {
-      choice.min.push_back(symbol.min);
-      choice.max.push_back(symbol.max);
+      all.min.push_back(symbol.min);
+      all.max.push_back(symbol.max);
     }
+    made_->choices.push_back(std::move(all));
     uint32_t place = 0;
     for (mlir::Attribute each : program_->getAttrOfType<ArrayAttr>(schedule::kUnitsAttr)) {
       auto unit = cast<DictionaryAttr>(each);
@@ -224,11 +226,39 @@ class Builder {
       std::vector<uint32_t> slices;
       for (size_t d = 0; d < tile.size(); ++d)
         slices.push_back(static_cast<uint32_t>((space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1)));
-      choice.slices.push_back({slices});
-      place += addTile(number, part.ops, place);
+      const bool hasTile = addTile(number, part.ops, place);
+      place += hasTile;
+      auto choices = unit.getAs<ArrayAttr>("choices");
+      for (size_t c = 0; c < others; ++c) {
+        std::vector<uint32_t> own = slices;
+        if (choices && c < choices.size()) {
+          const ArrayRef<int64_t> other = cast<DenseI64ArrayAttr>(choices[c]).asArrayRef();
+          // Tiles in SRAM are cut along one dimension, whatever the sizes.
+          const bool fits = !hasTile || llvm::all_of(llvm::enumerate(other), [&](auto at) {
+            return at.value() == 1 || at.index() == made_->tiles.back().dim;
+          });
+          if (fits) own.assign(other.begin(), other.end());
+        }
+        made_->choices[c].slices.push_back({std::move(own)});
+      }
+      made_->choices.back().slices.push_back({std::move(slices)});
       made_->units.push_back({{std::move(part)}, bundle < 0 ? recipe::kNone : static_cast<uint32_t>(bundle)});
     }
-    made_->choices.push_back(std::move(choice));
+  }
+
+  /// Those of smaller sizes: of all sizes up to them.
+  size_t addChoices() {
+    auto module = program_->getParentOfType<ModuleOp>();
+    auto choices = module->getAttrOfType<ArrayAttr>(schedule::kChoicesAttr);
+    for (mlir::Attribute each : choices ? choices.getValue() : ArrayRef<mlir::Attribute>()) {
+      recipe::TileChoice choice;
+      for (const recipe::Symbol& symbol : made_->symbols) {
+        choice.min.push_back(symbol.min);
+        choice.max.push_back(cast<DictionaryAttr>(each).getAs<IntegerAttr>(symbol.name).getInt());
+      }
+      made_->choices.push_back(std::move(choice));
+    }
+    return made_->choices.size();
   }
 
   /// The tiles in SRAM of a unit's product, if it has some.

@@ -475,6 +475,44 @@ StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std:
   }
 }
 
+std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, const std::vector<SizeGuard>& guards,
+                                                           const std::map<std::string, int64_t>& samples) {
+  constexpr int64_t kPart = 4;
+  constexpr size_t kMostSamples = 3;
+  constexpr int kMostSteps = 64;
+  const shape::SymbolBounds bounds = ir::sizeBounds(module);
+  std::vector<std::map<std::string, int64_t>> found;
+  auto add = [&](shape::SymbolBindings sizes) {
+    for (int step = 0; step < kMostSteps; ++step) {
+      const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, sizes); });
+      if (broken == guards.end()) {
+        if (sizes != samples && !llvm::is_contained(found, sizes) && found.size() < kMostSamples)
+          found.push_back(sizes);
+        return;
+      }
+      if (!shrink(*broken, bounds, sizes)) return;
+    }
+  };
+  auto part = [&](const std::string& name) {
+    return std::max(bounds.at(name).low, (samples.at(name) + kPart - 1) / kPart);
+  };
+  shape::SymbolBindings all = samples;
+  for (auto& [name, size] : all) size = part(name);
+  add(all);
+  for (const auto& [name, size] : samples) {
+    shape::SymbolBindings one = samples;
+    one[name] = part(name);
+    add(one);
+  }
+  auto product = [](const shape::SymbolBindings& sizes) {
+    double all = 1;
+    for (const auto& [name, size] : sizes) all *= static_cast<double>(std::max<int64_t>(size, 1));
+    return all;
+  };
+  llvm::stable_sort(found, [&](const auto& a, const auto& b) { return product(a) < product(b); });
+  return found;
+}
+
 Status rebindModule(ModuleOp module, const std::map<std::string, int64_t>& samples) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");

@@ -44,6 +44,11 @@ Status unifySizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 /// 1024 where nothing bounds them. Errors: kInvalidArgument naming the first guard that fails.
 StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 
+/// Smaller sizes for which choices differ, a few: all dimensions and each alone at a quarter of `samples`, as guards
+/// and bounds allow. By rising product; none equals another one or `samples`.
+std::vector<std::map<std::string, int64_t>> smallerSamples(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
+                                                           const std::map<std::string, int64_t>& samples);
+
 /// Gives other sizes to the dimensions that are given late: what is chosen from now on is for these. Guards must hold.
 /// Names cannot be found by number any more. Errors: kInvalidArgument when a size would be negative.
 Status rebindModule(mlir::ModuleOp module, const std::map<std::string, int64_t>& samples);

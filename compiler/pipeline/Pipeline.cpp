@@ -11,7 +11,6 @@
 #include "base/StatusMacros.h"
 #include "base/Suggest.h"
 #include "compiler/dialect/sched/SchedOps.h"
-#include "compiler/emit/Dynamic.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/fuse/Fuse.h"
 #include "compiler/import/NamedSizes.h"
@@ -21,6 +20,7 @@
 #include "compiler/memory/Memory.h"
 #include "compiler/normalize/Passes.h"
 #include "compiler/pipeline/Drafting.h"
+#include "compiler/pipeline/LateSizes.h"
 #include "compiler/pipeline/LiveSet.h"
 #include "compiler/pipeline/LowerBound.h"
 #include "compiler/pipeline/NodeTrail.h"
@@ -37,9 +37,6 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "perfmodel/Timeline.h"
-#include "plan/Instantiate.h"
-#include "recipe/RecipeVerifier.h"
-#include "recipe/ScheduleChecker.h"
 
 using namespace mlir;
 
@@ -100,6 +97,7 @@ class PhaseRunner {
         unsupported_(unsupported),
         target_(arch::targetDesc(options.target)),
         drafting_(options.target, target_),
+        late_(options),
         trail_(options.explain) {}
 
   StatusOr<CompileResult> run() {
@@ -124,15 +122,7 @@ class PhaseRunner {
       HPU_RETURN_IF_ERROR(trail_.begin(module_));
       trail_.record(Phase::k_import, module_, "");
     }
-    if (module_->hasAttr(ir::kSamplesAttr)) {
-      // What operands ask of each other is found before any phase changes them.
-      if (first > Phase::k_normalize)
-        return unimplemented("IR whose dimensions are given late cannot be gone on with (" +
-                             base::optionName("startFrom") + "); compile the model in one go");
-      HPU_ASSIGN(guards_, importer::sizeGuards(module_));
-      HPU_RETURN_IF_ERROR(importer::unifySizes(module_, guards_));
-      HPU_ASSIGN(samples_, importer::sampleSizes(module_, guards_));
-    }
+    HPU_RETURN_IF_ERROR(late_.begin(module_, first));
     for (const PhaseEntry& entry : phases()) {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
       auto start = Clock::now();
@@ -147,7 +137,7 @@ class PhaseRunner {
       if (options_.onPhase) options_.onPhase(info);
       HPU_RETURN_IF_ERROR(dump(entry.phase));
     }
-    if (module_->hasAttr(ir::kSamplesAttr))
+    if (late_.isUsed())
       if (auto text = result_.reports.find("shapes"); text != result_.reports.end())
         if (auto function = module_.lookupSymbol<func::FuncOp>("main")) text->second = shapesReport(function);
     if (!options_.stopAfter.empty()) {
@@ -183,12 +173,13 @@ class PhaseRunner {
 
   Status runPhase(const PhaseEntry& entry) {
     if (support::isCancelled()) return support::cancelledStatus();
-    if (entry.phase == Phase::k_tile && !samples_.empty())
-      HPU_RETURN_IF_ERROR(importer::rebindModule(module_, samples_));
+    if (entry.phase == Phase::k_tile && late_.isUsed())
+      HPU_RETURN_IF_ERROR(late_.bind(
+          module_, [&](OpPassManager& functions) { functions.addPass(tile::createTilePass(tileOptions())); }));
     if (entry.phase == Phase::k_emit) return emitRecipe();
     PassManager manager(module_.getContext());
     // Passes may lose names of sizes, and with these the types of returned values, until the phase is over.
-    const bool isNamed = module_->hasAttr(ir::kSamplesAttr);
+    const bool isNamed = late_.isUsed();
     manager.enableVerifier(!isNamed || entry.phase > Phase::k_layout);
     addPasses(entry.phase, manager);
     ir::DiagnosticCapture diagnostics(module_.getContext());
@@ -199,6 +190,7 @@ class PhaseRunner {
       if (failed(mlir::verify(module_)))
         return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
     }
+    if (entry.phase == Phase::k_tile && late_.isUsed()) late_.recordTiles(module_);
     // Long before code is made for a program that cannot be loaded.
     if (entry.phase == Phase::k_memory) return checkCapacity(memory_.hbm);
     auto function = module_.lookupSymbol<func::FuncOp>("main");
@@ -206,16 +198,13 @@ class PhaseRunner {
     // Before types change, and with those that the compiler chose.
     if (entry.phase == Phase::k_normalize) return checkSupported(function, target_, unsupported_);
     if (entry.phase != Phase::k_precision) return okStatus();
-    if (samples_.empty()) {
-      measureBound(function);
-      result_.stats.largestLiveSetBytes = largestLiveSetBytes(function);
-    } else {  // Of the sizes that the rest is chosen for, not of the representatives.
-      OwningOpRef<ModuleOp> sized = module_.clone();
-      HPU_RETURN_IF_ERROR(importer::rebindModule(*sized, samples_));
-      auto copy = sized->lookupSymbol<func::FuncOp>("main");
-      measureBound(copy);
-      result_.stats.largestLiveSetBytes = largestLiveSetBytes(copy);
+    OwningOpRef<ModuleOp> sized;
+    if (late_.isUsed()) {  // Of the sizes that the rest is chosen for, not of the representatives.
+      HPU_ASSIGN(sized, late_.sized(module_));
     }
+    auto measured = sized ? sized->lookupSymbol<func::FuncOp>("main") : function;
+    measureBound(measured);
+    result_.stats.largestLiveSetBytes = largestLiveSetBytes(measured);
     return checkSupported(function, target_, unsupported_);
   }
 
@@ -305,12 +294,7 @@ class PhaseRunner {
         functions.addPass(layout::createVerifyLayoutPass());
         return;
       case Phase::k_tile:
-        functions.addPass(
-            tile::createTilePass({.slice = options_.optLevel >= 2,
-                                  .target = &target_,
-                                  .draft = [this](func::FuncOp function) { return drafting_.draft(function); },
-                                  .report = report("tile"),
-                                  .summary = &summary_}));
+        functions.addPass(tile::createTilePass(tileOptions(report("tile"), &summary_)));
         functions.addPass(tile::createVerifyTilePass(&target_));
         return;
       case Phase::k_memory:
@@ -329,13 +313,21 @@ class PhaseRunner {
         manager.addPass(schedule::createVerifySchedulePass());
         return;
       case Phase::k_kernels:
-        symbolic_.clear();
-        manager.addPass(kernels::createKernelsPass({options_.cpu, options_.optLevel, &summary_, &symbolic_}));
+        manager.addPass(kernels::createKernelsPass(
+            {options_.cpu, options_.optLevel, &summary_, late_.isUsed() ? &late_.kernels : nullptr}));
         return;
       case Phase::k_import:
       case Phase::k_emit:
         return;
     }
+  }
+
+  tile::TileOptions tileOptions(std::string* report = nullptr, std::string* summary = nullptr) {
+    return {.slice = options_.optLevel >= 2,
+            .target = &target_,
+            .draft = [this](func::FuncOp function) { return drafting_.draft(function); },
+            .report = report,
+            .summary = summary};
   }
 
   Status checkCapacity(const memory::HbmNeeds& needs) const {
@@ -364,7 +356,7 @@ class PhaseRunner {
     }
     if (auto name = module_->getAttrOfType<StringAttr>("hpu.model")) emit.name = name.str();
     HPU_ASSIGN(std::shared_ptr<recipe::Program> program, emit::emitProgram(module_, emit, owner_));
-    if (module_->hasAttr(ir::kSamplesAttr)) HPU_RETURN_IF_ERROR(addDynamic(*program));
+    if (late_.isUsed()) HPU_RETURN_IF_ERROR(late_.complete(module_, target_, *program));
     HPU_RETURN_IF_ERROR(checkCapacity(needsOf(*program)));
     const arch::ClockProfile& clock = target_.clock();
     std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(*program, target_, clock);
@@ -383,31 +375,6 @@ class PhaseRunner {
     for (const recipe::Queue& queue : program->queues) commands_ += queue.commands.size();
     result_.recipe = Recipe(std::move(program));
     summary_ = std::to_string(commands_) + " commands verified";
-    return okStatus();
-  }
-
-  /// Completes a program of sizes that are given late, and tries it at the ends of their bounds.
-  Status addDynamic(recipe::Program& program) {
-    auto source = module_.lookupSymbol<sched::ProgramOp>("main");
-    if (symbolic_.size() != program.kernels.size())
-      return unimplemented("dimensions that are given late have to be compiled in one go, without " +
-                           base::optionName("startFrom"));
-    HPU_ASSIGN(program.dynamic, emit::dynamicOf({source, guards_, symbolic_, options_.optLevel >= 2}, program));
-    auto checked = [](Status status) {
-      return status.ok() ? status : internalError("the compiled program does not verify: " + status.message());
-    };
-    HPU_RETURN_IF_ERROR(checked(recipe::verifyProgram(program)));
-    if (!options_.checkSchedule) return okStatus();
-    recipe::Sizes least, sample = recipe::sampleSizes(*program.dynamic);
-    for (const recipe::Symbol& symbol : program.dynamic->symbols) least.push_back(symbol.min);
-    for (const recipe::Sizes& sizes : {sample, least}) {
-      StatusOr<std::shared_ptr<recipe::Program>> instance = plan::instantiate(program, sizes, target_);
-      // At their least, sizes may contradict a guard, or a window may have none.
-      if (!instance.ok() && &sizes != &sample && instance.status().code() != StatusCode::kInternal) continue;
-      if (!instance.ok()) return checked(instance.status());
-      const recipe::KernelReads reads = plan::kernelReads(program, sizes, **instance);
-      HPU_RETURN_IF_ERROR(checked(recipe::checkSchedule(**instance, &reads)));
-    }
     return okStatus();
   }
 
@@ -472,9 +439,7 @@ class PhaseRunner {
   const arch::TargetDesc& target_;
   Drafting drafting_;
   memory::MemoryStats memory_;
-  std::vector<kernels::SymbolicFacts> symbolic_;  ///< By kernel.
-  std::map<std::string, int64_t> samples_;        ///< What `tile` and later phases choose for; likewise.
-  std::vector<importer::SizeGuard> guards_;       ///< Where sizes are given late.
+  LateSizes late_;
   NodeTrail trail_;
   std::map<std::string, std::string> unasked_;  ///< Reports that only the trail reads.
   CompileResult result_;

@@ -68,11 +68,14 @@ class Scheduler {
     Builder b(function_.getContext());
     auto number = [&](const char* name, int64_t value) { return b.getNamedAttr(name, b.getI64IntegerAttr(value)); };
     SmallVector<Attribute> units, storages;
-    for (const plan::IssueUnit& unit : units_)
-      units.push_back(b.getDictionaryAttr(
-          {number("bundle", unit.bundle == recipe::kNone ? -1 : static_cast<int64_t>(unit.bundle)),
-           b.getNamedAttr("ops", b.getDenseI64ArrayAttr(SmallVector<int64_t>(unit.ops.begin(), unit.ops.end()))),
-           b.getNamedAttr("tile", b.getDenseI64ArrayAttr(unit.tile))}));
+    for (const auto& [index, unit] : llvm::enumerate(units_)) {
+      SmallVector<NamedAttribute> fields = {
+          number("bundle", unit.bundle == recipe::kNone ? -1 : static_cast<int64_t>(unit.bundle)),
+          b.getNamedAttr("ops", b.getDenseI64ArrayAttr(SmallVector<int64_t>(unit.ops.begin(), unit.ops.end()))),
+          b.getNamedAttr("tile", b.getDenseI64ArrayAttr(unit.tile))};
+      if (ArrayAttr choices = choices_.lookup(index)) fields.push_back(b.getNamedAttr("choices", choices));
+      units.push_back(b.getDictionaryAttr(fields));
+    }
     firstOfStep_.push_back(static_cast<int64_t>(units_.size()));
     const int64_t last = std::max<int64_t>(static_cast<int64_t>(units_.size()) - 1, 0);
     auto recorded = function_->getAttrOfType<ArrayAttr>(memory::kStoragesAttr);
@@ -144,6 +147,7 @@ class Scheduler {
     } else {
       chainMembers_ = std::move(members);
       chainName_ = std::move(label);
+      if (auto choices = source->getAttrOfType<ArrayAttr>(kTileChoicesAttr)) choices_[units_.size()] = choices;
       units_.push_back(std::move(unit));
     }
     // A chain is one bundle, complete with its last unit.
@@ -398,8 +402,9 @@ class Scheduler {
   bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.
   SmallVector<Attribute> chainMembers_;
   std::string chainName_;
-  int64_t unit_ = 0;                  ///< The one that is being described.
-  std::vector<int64_t> firstOfStep_;  ///< By unit of the function: the first of units_ that it has become.
+  int64_t unit_ = 0;                           ///< The one that is being described.
+  llvm::DenseMap<size_t, ArrayAttr> choices_;  ///< kTileChoicesAttr of units_, by index.
+  std::vector<int64_t> firstOfStep_;           ///< By unit of the function: the first of units_ that it has become.
 };
 
 class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {

@@ -33,6 +33,11 @@ inline constexpr const char* kPackingAttr = "hpu.packing";
 /// On a program whose sizes are given late: its units in order, {bundle, ops, tile} each.
 inline constexpr const char* kUnitsAttr = "hpu.units";
 
+/// Where sizes are given late, on units: how other sizes would have them cut, an array of slices along each dimension
+/// (none: one slice) for each of the sizes of kChoicesAttr on the module, dictionaries by dimension.
+inline constexpr const char* kTileChoicesAttr = "hpu.tile_choices";
+inline constexpr const char* kChoicesAttr = "hpu.choices";
+
 struct ScheduleOptions {
   const arch::TargetDesc* target = nullptr;
   Drafter draft;                 ///< Prices the commands.

@@ -67,8 +67,8 @@ struct CompileOptions {
   /// Asked on the compiling threads, often: true ends the compilation soon, with kCancelled. Must be quick. What it
   /// throws ends the compilation, too, with kUnknown and what().
   std::function<bool()> isCancelled;
-  /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes` and
-  /// `dims` do not give a size is given late, from 1 where nothing is said.
+  /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes`
+  /// and `dims` do not give a size is given late, from 1 where nothing is said.
   std::map<std::string, DimBounds> dimBounds;
 };
 
