@@ -30,12 +30,6 @@ struct PhaseInfo {
   std::string summary;  ///< What the phase did, for people: "212 -> 41 units".
 };
 
-/// Sizes that a dimension may have in a launch, both inclusive.
-struct DimBounds {
-  int64_t min = 1;
-  int64_t max = INT64_MAX;
-};
-
 struct CompileOptions {
   Target target = Target::kGaudi2;
   Precision precision = Precision::kF32;
@@ -67,8 +61,8 @@ struct CompileOptions {
   /// Asked on the compiling threads, often: true ends the compilation soon, with kCancelled. Must be quick. What it
   /// throws ends the compilation, too, with kUnknown and what().
   std::function<bool()> isCancelled;
-  /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes` and
-  /// `dims` do not give a size is given late, from 1 where nothing is said. kUnimplemented after phase schedule.
+  /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes`
+  /// and `dims` do not give a size is given late, from 1 where nothing is said. kUnimplemented after phase schedule.
   std::map<std::string, DimBounds> dimBounds;
 };
 
