@@ -144,7 +144,7 @@ StatusOr<std::vector<TensorInfo>> ExecutableState::outputs(const std::vector<Sha
     HPU_RETURN_IF_ERROR(checkFixedShapes(inputShapes));
     return recipe_.outputs();
   }
-  HPU_ASSIGN(recipe::Sizes sizes, recipe::solveSizes(*recipe_.program(), inputShapes));
+  HPU_ASSIGN(recipe::Sizes sizes, launchSizes(*recipe_.program(), inputShapes));
   return plan::outputsFor(*recipe_.program(), sizes);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "arch/TargetDesc.h"
+#include "base/Format.h"
 #include "base/Spin.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
@@ -26,6 +27,14 @@ uint64_t hashOf(const std::vector<Shape>& shapes) {
 
 }  // namespace
 
+StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::vector<Shape>& inputs) {
+  if (!inputs.empty()) return recipe::solveSizes(program, inputs);
+  std::string names;
+  for (const recipe::Symbol& symbol : program.dynamic->symbols) names += (names.empty() ? "" : ", ") + symbol.name;
+  return invalidArgument(base::strCat("recipe '", program.name, "' has free dimensions (", names,
+                                      "): a launch gives the shapes of its ", program.inputs.size(), " inputs"));
+}
+
 InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<const recipe::Program> program)
     : device_(std::move(device)), program_(program), planned_(std::move(program), arch::targetDesc(program_->target)) {}
 
@@ -45,7 +54,7 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
     auto lock = base::lockSoon(mutex_);
     if (auto known = find(hash, inputs)) return known;
   }
-  HPU_ASSIGN(recipe::Sizes sizes, recipe::solveSizes(*program_, inputs));
+  HPU_ASSIGN(recipe::Sizes sizes, launchSizes(*program_, inputs));
   const std::string name = "instantiate " + program_->name;
   trace::HostScope scope(name);
   const auto& symbols = program_->dynamic->symbols;

@@ -16,6 +16,9 @@
 
 namespace hpu {
 
+/// The sizes of a launch of a program of free dimensions. Errors: solveSizes'.
+StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::vector<Shape>& inputs);
+
 /// Any thread may call anything. Instances for different sizes are made beside each other.
 class InstanceCache {
  public:
