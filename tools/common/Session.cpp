@@ -41,7 +41,6 @@ StatusOr<Session> Session::open(const Recipe& recipe, DeviceOptions options) {
   session.inputBuffers_.resize(recipe.inputs().size());
   session.outputBuffers_.resize(recipe.outputs().size());
   if (!recipe.dims().empty()) return session;  // The first run says the sizes.
-  for (const TensorInfo& input : recipe.inputs()) session.inputShapes_.push_back(input.type.shape);
   HPU_RETURN_IF_ERROR(session.allocate(recipe.inputs(), recipe.outputs()));
   return session;
 }

@@ -55,7 +55,7 @@ class Session {
   Stream stream_;
   std::vector<Buffer> inputBuffers_, outputBuffers_;
   std::vector<HostTensor> outputs_;
-  std::vector<Shape> inputShapes_;  ///< Of the last run; those of a recipe of fixed sizes from the beginning.
+  std::vector<Shape> inputShapes_;  ///< Of the last run of a recipe with free dimensions.
   double loadMs_ = 0, launchUs_ = 0;
 };
 
