@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of one recipe with many sizes: products and copies of hand-made programs, against numbers computed on the
 // host and against the program written for the sizes.
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <thread>
 
 #include "DynamicSample.h"
@@ -16,7 +11,6 @@
 #include "LaunchFixture.h"
 #include "base/StatusMacros.h"
 #include "hpu/capture.h"
-#include "hpu/trace.h"
 #include "recipe/RecipeVerifier.h"
 #include "runtime/executable/InstanceCache.h"
 
@@ -348,28 +342,6 @@ TEST_F(DynamicLaunch, CapturesKeepTheirSizes) {
   ASSERT_TRUE(launcher.stream().copyToHost(result.data() + 33, launcher.outputs()[1], 3 * kWidth * 4).ok());
   ASSERT_TRUE(launcher.stream().synchronize().ok());
   EXPECT_EQ(result, *expected);
-}
-
-TEST_F(DynamicLaunch, TracesNameTheSizes) {
-  const std::string path = ::testing::TempDir() + "/DynamicLaunch." + std::to_string(getpid()) + ".json";
-  Launcher launcher(device, executable);
-  ASSERT_TRUE(trace::start().ok());
-  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
-  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
-  ASSERT_TRUE(trace::stop(path).ok());
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  std::filesystem::remove(path);
-  auto count = [&](const std::string& name) {
-    int found = 0;
-    const std::string all = text.str(), begin = "\"name\":\"" + name + "\"";
-    for (size_t at = 0; (at = all.find(begin, at)) != std::string::npos; ++at)
-      found +=
-          all.substr(at, all.find("}}", at) + 2 - at).find("\"args\":{\"batch\":2,\"seq\":100}") != std::string::npos;
-    return found;
-  };
-  EXPECT_EQ(count("instantiate " + program->name), 1);
-  EXPECT_EQ(count("Executable.launch"), 2);
 }
 
 TEST_F(DynamicLaunch, InstancesUsedLastAreKept) {
