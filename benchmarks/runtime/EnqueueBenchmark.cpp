@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "DynamicSample.h"
 #include "TinyProgram.h"
 #include "hpu/capture.h"
 #include "hpu/device.h"
@@ -219,12 +220,41 @@ void enqueueLaunchByAddress(benchmark::State& state) {
   Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
   Stream stream = Stream::create(device).value();
   Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
-  LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}};
+  LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}, {}};
   CallTimer(state).run(
       static_cast<int>(state.range(0)), [&](int) { return executable.launch(stream, arguments); },
       [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueLaunchByAddress)->HPU_BATCHES;
+
+/// Launches of a program of one free dimension, of `sizes` sizes in turns, and (0) of the same program of a fixed size.
+void enqueueLaunchOfSizes(benchmark::State& state, int sizes) {
+  recipe::testing::DynamicBuilder builder;
+  const recipe::testing::Num rows = builder.symbol("rows", 1, 64, 64), width = builder.number(16);
+  const auto x = builder.input("x", {rows, width}), between = builder.workspace({rows, width});
+  builder.unit({{builder.copy("in", x, between)}});
+  builder.unit({{builder.copy("out", between, builder.output("y", {rows, width}))}});
+  recipe::Program program = builder.finish();
+  if (sizes == 0) program.dynamic = nullptr;
+  Device device = openDevice();
+  Executable executable =
+      Executable::load(device, Recipe(std::make_shared<const recipe::Program>(std::move(program)))).value();
+  Stream stream = Stream::create(device).value();
+  Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
+  std::vector<LaunchArguments> arguments(static_cast<size_t>(std::max(sizes, 1)),
+                                         {{in.address()}, {out.address()}, 0, {}, {}});
+  for (int i = 0; i < sizes; ++i) {
+    arguments[static_cast<size_t>(i)].inputShapes = {{64 - i, 16}};
+    if (!check(state, executable.launch(stream, arguments[static_cast<size_t>(i)]))) return;
+  }
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)),
+      [&](int i) { return executable.launch(stream, arguments[static_cast<size_t>(i) % arguments.size()]); },
+      [&] { return stream.synchronize(); });
+}
+BENCHMARK_CAPTURE(enqueueLaunchOfSizes, fixed, 0)->HPU_BATCHES;
+BENCHMARK_CAPTURE(enqueueLaunchOfSizes, one, 1)->HPU_BATCHES;
+BENCHMARK_CAPTURE(enqueueLaunchOfSizes, sixteen, 16)->HPU_BATCHES;
 
 /// The same while the program allocates and frees other memory between the launches, untimed.
 void enqueueLaunchBesideAllocations(benchmark::State& state) {
@@ -232,7 +262,7 @@ void enqueueLaunchBesideAllocations(benchmark::State& state) {
   Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
   Stream stream = Stream::create(device).value();
   Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value(), other;
-  LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}};
+  LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}, {}};
   CallTimer(state).run(
       static_cast<int>(state.range(0)), [&](int) { return executable.launch(stream, arguments); },
       [&] { return stream.synchronize(); }, [&](int) { other = device.allocate(256).value(); });

@@ -30,12 +30,6 @@ struct PhaseInfo {
   std::string summary;  ///< What the phase did, for people: "212 -> 41 units".
 };
 
-/// Sizes that a dimension may have in a launch, both inclusive.
-struct DimBounds {
-  int64_t min = 1;
-  int64_t max = INT64_MAX;
-};
-
 struct CompileOptions {
   Target target = Target::kGaudi2;
   Precision precision = Precision::kF32;

@@ -13,6 +13,7 @@
 #include "hpu/recipe.h"
 #include "hpu/status.h"
 #include "hpu/stream.h"
+#include "hpu/types.h"
 
 namespace hpu {
 
@@ -33,6 +34,9 @@ struct LaunchArguments {
   std::vector<uint64_t> inputs, outputs;
   uint64_t workspace = 0;  ///< workspaceBytes() bytes of the caller's; 0: the executable's own.
   std::vector<OutputEvent> events;
+  /// The shapes of all inputs, which say the sizes of the recipe's free dimensions (Recipe::dims). May be left out
+  /// where there are none; what is given must then be the recipe's own shapes.
+  std::vector<Shape> inputShapes;
 };
 
 struct LoadOptions {
@@ -41,6 +45,15 @@ struct LoadOptions {
 
 /// A shared handle. Any thread may launch; launches of one executable that share its workspace are
 /// ordered by the runtime, those with workspaces of their own overlap where engines are free.
+///
+/// A recipe with free dimensions runs with any sizes within their bounds, and sizes may differ from launch to launch.
+/// The first launch of some sizes makes the program for them, on the calling thread and without a compiler: a fraction
+/// of a millisecond to some 100 ms for the largest models, less for sizes near others that were launched. The 64 that
+/// were used last are kept, and a launch of these costs as one of a recipe of fixed sizes. All share the constants. The
+/// executable's own workspace is as large as the largest launch has needed.
+///
+///   HPU_ASSIGN(auto outputs, executable.outputs({{batch, seq}}));
+///   HPU_RETURN_IF_ERROR(executable.launch(stream, {tokens}, {logits}, {{batch, seq}}));
 class HPU_API Executable {
  public:
   Executable();
@@ -57,14 +70,26 @@ class HPU_API Executable {
   const Recipe& recipe() const;
   /// All outputs in the order in which a launch on idle engines is done with them. Needs no device.
   static StatusOr<std::vector<int>> outputOrder(const Recipe& recipe);
-  /// Bytes that LaunchArguments::workspace must have; 0: the recipe needs none.
+  /// Names, types and shapes of the outputs for inputs of these shapes. Needs no device. Errors: kInvalidArgument (the
+  /// shapes do not fit; names the input, its dimension and what is expected), kOutOfRange.
+  StatusOr<std::vector<TensorInfo>> outputs(const std::vector<Shape>& inputShapes) const;
+  /// Bytes that LaunchArguments::workspace must have; 0: the recipe needs none. With free dimensions: what the
+  /// executable's own workspace has now, 0 before the first launch.
   int64_t workspaceBytes() const;
+  /// The same for inputs of these shapes; makes the program for them, as a launch does. Errors: as launch.
+  StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes) const;
   /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as
   /// large as its tensor (dense, row-major). They stay alive until the launch is done. An output
   /// may use the memory of an input, wholly or in part (weights updated in place): it is then
   /// computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices,
   /// outputs that share memory).
   Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
+  /// The same with the shapes of all inputs, as LaunchArguments::inputShapes: each buffer is at least as large as its
+  /// tensor has then. Errors: also kInvalidArgument (shapes that do not fit: the dimension, its bounds and the inputs
+  /// that disagree), kOutOfRange (sizes for which the program has no meaning), kResourceExhausted (no memory for the
+  /// workspace). Nothing is launched then.
+  Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
+                const std::vector<Shape>& inputShapes);
   /// The same by addresses. Launches with workspaces of their own run concurrently on several
   /// streams; the caller orders launches that share one. Errors: also kNotFound, kOutOfRange as
   /// Stream's copies.

@@ -7,7 +7,9 @@
 //   for (const hpu::TensorInfo& input : recipe.inputs()) puts(input.name.c_str());
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,11 +57,22 @@ class HPU_API Recipe {
   bool valid() const { return program_ != nullptr; }
   Target target() const;
   const std::string& name() const;
+  /// Sizes that depend on those of a launch are kDynamic.
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
-  int64_t workspaceBytes() const;        ///< HBM scratch of one launch.
-  int64_t constantBytes() const;         ///< HBM held by weights while loaded.
-  double estimatedDeviceTimeUs() const;  ///< The compiler's estimate from the performance model.
+  /// The free dimensions, of which launches give the sizes (LaunchArguments::inputShapes); empty: all sizes are fixed.
+  std::vector<FreeDim> dims() const;
+  /// The shape of an input or output as people read it: "[batch, 2*seq, 64]"; empty when there is no such tensor.
+  std::string inputText(size_t index) const;
+  std::string outputText(size_t index) const;
+  /// The shapes of all inputs for sizes of the free dimensions, by name. Needs no device. Errors: kInvalidArgument (a
+  /// name that there is not, a size that is missing or out of its bounds), kOutOfRange (a shape beyond 64 bits).
+  StatusOr<std::vector<Shape>> inputShapes(const std::map<std::string, int64_t>& sizes) const;
+  /// HBM scratch of one launch; with free dimensions that of typical sizes (Executable::workspaceBytes has the others).
+  int64_t workspaceBytes() const;
+  int64_t constantBytes() const;  ///< HBM held by weights while loaded.
+  /// The compiler's estimate from the performance model; with free dimensions for typical sizes.
+  double estimatedDeviceTimeUs() const;
 
   /// The program inside, for OpenHPU's own libraries (`src/recipe/Recipe.h`).
   const std::shared_ptr<const recipe::Program>& program() const { return program_; }

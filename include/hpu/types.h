@@ -94,6 +94,18 @@ struct TensorInfo {
   TensorType type;
 };
 
+/// Sizes that a dimension may have in a launch, both inclusive.
+struct DimBounds {
+  int64_t min = 1;
+  int64_t max = INT64_MAX;
+};
+
+/// A free dimension of a recipe: launches give its size.
+struct FreeDim {
+  std::string name;
+  DimBounds bounds;
+};
+
 /// The number format that a model is compiled to. With fp8 the operands of matrix products are 8 bits
 /// wide (E4M3 in the target's range, or E5M2) and everything else is bf16.
 enum class Precision : uint8_t { kF32, kBF16, kF16, kFp8, kFp8E5M2 };

@@ -90,15 +90,17 @@ StatusOr<uint32_t> CaptureState::append(uint32_t branch, CapturedWork::Operation
 }
 
 StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work work, std::string label, Owners owners,
-                                     std::shared_ptr<ExecutableState> executable) {
+                                     std::shared_ptr<ExecutableState> executable,
+                                     std::shared_ptr<const Instance> instance) {
   std::lock_guard lock(mutex_);
   if (ended_) return ended();
   HPU_ASSIGN(uint32_t branch, branchOf(stream));
   CapturedWork::Operation operation;
   operation.work = std::move(work);
   operation.label = std::move(label);
-  operation.owners = tellMemory(*work_->device, operation.work, executable.get(), std::move(owners), memory_);
+  operation.owners = tellMemory(*work_->device, operation.work, instance.get(), std::move(owners), memory_);
   operation.executable = std::move(executable);
+  operation.instance = std::move(instance);
   return append(branch, std::move(operation));
 }
 

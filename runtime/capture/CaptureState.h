@@ -23,6 +23,7 @@ class CaptureState;
 class DeviceState;
 class EventState;
 class ExecutableState;
+class Instance;
 class StreamState;
 
 /// Operations in the order of capture, which is one in which they can be submitted. Branch 0 is the
@@ -36,7 +37,8 @@ class CapturedWork {
     std::vector<KeptOwner> owners;
     uint32_t waitOperation = driver::BatchItem::kNone;  ///< Of a wait.
     uint32_t waitSignal = driver::BatchItem::kNone;
-    std::shared_ptr<ExecutableState> executable;  ///< Of a launch.
+    std::shared_ptr<ExecutableState> executable;  ///< Of a launch ...
+    std::shared_ptr<const Instance> instance;     ///< ... and what of it runs.
     /// Work that each replay enqueues again; `work` is external work of nobody then.
     std::shared_ptr<RepeatableWork> repeatable;
     std::vector<WorkMemory> memory;  ///< Of repeatable work.
@@ -74,7 +76,8 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
   using Owners = std::vector<std::shared_ptr<const void>>;
   /// Records work of a stream of the capture; the index of the operation.
   StatusOr<uint32_t> add(const StreamState& stream, driver::Work work, std::string label, Owners owners,
-                         std::shared_ptr<ExecutableState> executable = nullptr);
+                         std::shared_ptr<ExecutableState> executable = nullptr,
+                         std::shared_ptr<const Instance> instance = nullptr);
   /// Records work that replays enqueue again; `memory` is what it uses, each range in a live allocation or empty.
   Status addRepeatable(const StreamState& stream, std::shared_ptr<RepeatableWork> work, std::vector<WorkMemory> memory);
   /// Stream::record.

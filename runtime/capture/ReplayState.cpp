@@ -136,6 +136,7 @@ void ReplayState::makeSteps(const CapturedWork& work, Plan& plan) {
       step.ordered.push_back(operation.executable);
     places_.push_back({plan.steps.size() - 1, at});
     executables_.push_back(operation.executable);
+    instances_.push_back(operation.instance);
     repeatable_.push_back(operation.repeatable);
     calls_.push_back(operation.calls);
     plan.owners.push_back(operation.owners);
@@ -308,15 +309,15 @@ StatusOr<int> ReplayState::move(Plan& plan, uint64_t from, uint64_t to, int64_t 
     if (side) {
       forEachHostRange(work, *side, range);
     } else {
-      forEachDeviceRange(work, executables_[i].get(), range);
+      forEachDeviceRange(work, instances_[i].get(), range);
       forEachDeviceRange(plan.memory[i], range);
     }
     // The capture staged the outputs that overwrite inputs; others must not begin to.
     if (auto* launch = std::get_if<driver::Launch>(&work); launch && changed && status.ok())
-      status = executables_[i]->checkSections(launch->sections);
+      status = instances_[i]->checkSections(launch->sections);
     if (!status.ok()) return status.withContext(base::strCat("operation ", i, " of the graph"));
     if (changed && newOwner.owner) plan.owners[i].push_back(newOwner);
-    dropUnused(work, executables_[i].get(), plan.memory[i], plan.owners[i]);
+    dropUnused(work, instances_[i].get(), plan.memory[i], plan.owners[i]);
   }
   return moved;
 }

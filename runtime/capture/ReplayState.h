@@ -86,6 +86,7 @@ class ReplayState {
   const std::vector<std::shared_ptr<ExecutableState>> ordered_;  ///< As CapturedWork's.
   const bool repeats_;                                           ///< As CapturedWork's.
   std::vector<std::shared_ptr<ExecutableState>> executables_;    ///< By operation; null: no launch.
+  std::vector<std::shared_ptr<const Instance>> instances_;       ///< Likewise: what of it runs.
   // Not of the plan, which work in flight keeps: a communicator should not end on a thread of the driver.
   std::vector<std::shared_ptr<RepeatableWork>> repeatable_;  ///< By operation; null: none.
   std::vector<std::shared_ptr<std::mutex>> calls_;           ///< By operation, of repeatable work.

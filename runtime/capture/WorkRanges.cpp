@@ -6,7 +6,7 @@
 #include "base/HostMemory.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/driver/WorkVisitor.h"
-#include "runtime/executable/ExecutableState.h"
+#include "runtime/executable/Instance.h"
 #include "runtime/memory/BufferState.h"
 
 namespace hpu {
@@ -15,7 +15,7 @@ bool rangesMeet(uint64_t a, int64_t aBytes, uint64_t b, int64_t bBytes) {
   return aBytes > 0 && bBytes > 0 && a < b + static_cast<uint64_t>(bBytes) && b < a + static_cast<uint64_t>(aBytes);
 }
 
-void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, WorkRange range) {
+void forEachDeviceRange(driver::Work& work, const Instance* instance, WorkRange range) {
   driver::visitWork(
       work, [&](driver::CopyToDevice& copy) { range(copy.dst, copy.bytes); },
       [&](driver::CopyToHost& copy) { range(copy.src, copy.bytes); },
@@ -31,8 +31,8 @@ void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, W
         }
       },
       [&](driver::Launch& launch) {
-        for (size_t s = 0; executable && s < launch.sections.size(); ++s) {
-          int64_t bytes = executable->boundBytes(s);
+        for (size_t s = 0; instance && s < launch.sections.size(); ++s) {
+          int64_t bytes = instance->boundBytes(s);
           if (bytes > 0) range(launch.sections[s], bytes);
         }
       },
@@ -66,14 +66,14 @@ void forEachHostRange(driver::Work& work, HostSide side, WorkRange range) {
       [](const auto&) {});
 }
 
-std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const ExecutableState* executable,
+std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const Instance* instance,
                                   std::vector<std::shared_ptr<const void>> owners, KnownMemory& known) {
   auto isOwner = [&](const void* found) {
     for (const auto& owner : owners)
       if (owner.get() == found) return true;
     return false;
   };
-  forEachDeviceRange(work, executable, [&](uint64_t& address, int64_t) {
+  forEachDeviceRange(work, instance, [&](uint64_t& address, int64_t) {
     auto buffer = device.memory().find(address);
     if (!buffer.ok()) return;
     const auto& allocation = (*buffer)->allocation();
@@ -98,7 +98,7 @@ std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const
   return kept;
 }
 
-void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<WorkMemory>& memory,
+void dropUnused(driver::Work& work, const Instance* instance, std::vector<WorkMemory>& memory,
                 std::vector<KeptOwner>& owners) {
   std::erase_if(owners, [&](const KeptOwner& kept) {
     if (kept.bytes == 0) return false;
@@ -110,7 +110,7 @@ void dropUnused(driver::Work& work, const ExecutableState* executable, std::vect
       forEachHostRange(work, HostSide::kSource, range);
       forEachHostRange(work, HostSide::kDestination, range);
     } else {
-      forEachDeviceRange(work, executable, range);
+      forEachDeviceRange(work, instance, range);
       forEachDeviceRange(memory, range);
     }
     return !used;

@@ -16,7 +16,7 @@
 namespace hpu {
 
 class DeviceState;
-class ExecutableState;
+class Instance;
 
 /// What a captured operation keeps alive.
 struct KeptOwner {
@@ -29,8 +29,8 @@ struct KeptOwner {
 /// A range that an operation uses: its address, which may be changed, and its bytes.
 using WorkRange = base::FunctionRef<void(uint64_t& address, int64_t bytes)>;
 
-/// `executable` is that of a launch.
-void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, WorkRange range);
+/// `instance` is what a launch runs; null: `work` is none.
+void forEachDeviceRange(driver::Work& work, const Instance* instance, WorkRange range);
 void forEachDeviceRange(std::vector<WorkMemory>& memory, WorkRange range);
 enum class HostSide : uint8_t { kSource, kDestination };
 void forEachHostRange(driver::Work& work, HostSide side, WorkRange range);
@@ -41,10 +41,10 @@ bool rangesMeet(uint64_t a, int64_t aBytes, uint64_t b, int64_t bBytes);
 using KnownMemory = std::unordered_map<const void*, KeptOwner>;
 /// Finds out which of `owners` are memory that `work` uses, for itself and for later work of the same
 /// capture. Takes the locks of the device's memory and of its host memory.
-std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const ExecutableState* executable,
+std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const Instance* instance,
                                   std::vector<std::shared_ptr<const void>> owners, KnownMemory& known);
 /// Drops the memory that neither `work` nor `memory` is.
-void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<WorkMemory>& memory,
+void dropUnused(driver::Work& work, const Instance* instance, std::vector<WorkMemory>& memory,
                 std::vector<KeptOwner>& owners);
 
 }  // namespace hpu

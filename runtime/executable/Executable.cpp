@@ -40,11 +40,16 @@ const Recipe& Executable::recipe() const {
 }
 
 Status Executable::launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) {
+  return launch(stream, inputs, outputs, {});
+}
+
+Status Executable::launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
+                          const std::vector<Shape>& inputShapes) {
   trace::HostScope scope("Executable.launch");
   if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
-  return state_->launch(state_, stream.state(), inputs, outputs);
+  return state_->launch(state_, stream.state(), inputs, outputs, inputShapes, scope);
 }
 
 Status Executable::launch(const Stream& stream, const LaunchArguments& arguments, size_t argumentsBytes) {
@@ -54,14 +59,24 @@ Status Executable::launch(const Stream& stream, const LaunchArguments& arguments
   HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
   using A = LaunchArguments;
   HPU_ASSIGN(base::Grown<A> given, base::grown("LaunchArguments", arguments, argumentsBytes, &A::inputs, &A::outputs,
-                                               &A::workspace, &A::events));
-  return state_->launch(state_, stream.state(), *given);
+                                               &A::workspace, &A::events, &A::inputShapes));
+  return state_->launch(state_, stream.state(), *given, scope);
 }
 
 StatusOr<std::vector<int>> Executable::outputOrder(const Recipe& recipe) {
   if (!recipe.valid()) return failedPrecondition("outputOrder: the Recipe handle is empty");
   HPU_ASSIGN(std::vector<uint32_t> order, perfmodel::outputOrder(*recipe.program()));
   return std::vector<int>(order.begin(), order.end());
+}
+
+StatusOr<std::vector<TensorInfo>> Executable::outputs(const std::vector<Shape>& inputShapes) const {
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  return state_->outputs(inputShapes);
+}
+
+StatusOr<int64_t> Executable::workspaceBytes(const std::vector<Shape>& inputShapes) const {
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  return state_->workspaceBytes(inputShapes);
 }
 
 int64_t Executable::workspaceBytes() const {

@@ -11,6 +11,7 @@
 #include "base/OptionNames.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
+#include "plan/Instantiate.h"
 #include "recipe/OpText.h"
 #include "recipe/Recipe.h"
 #include "runtime/capture/CaptureState.h"
@@ -37,18 +38,9 @@ std::string_view sectionLabel(SectionKind kind) {
   }
 }
 
-bool isBound(SectionKind kind) {
-  return kind == SectionKind::kInput || kind == SectionKind::kOutput;
-}
-
 /// Nothing that allocates comes behind the submission.
 Status noMemory() {
   return resourceExhausted("out of host memory: the launch was not enqueued");
-}
-
-int64_t aligned(int64_t bytes) {
-  constexpr auto kAlignment = static_cast<int64_t>(recipe::kAlignment);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 }  // namespace
@@ -60,46 +52,35 @@ StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(const std::shar
         base::strCat("recipe '", recipe.name(), "' was compiled for ", targetName(recipe.target()), ", and device ",
                      device->info().index, " is a ", targetName(device->info().target), "; compile it for that: ",
                      base::compileCall("", {base::optionValue("target", targetName(device->info().target))})));
-  HPU_ASSIGN(driver::ProgramId program, device->driver()->loadProgram(recipe.program()));
-  auto state = base::makeProcessOwned<ExecutableState>(device, recipe, program);
+  auto state = base::makeProcessOwned<ExecutableState>(device, recipe);
+  // Of free dimensions: only to say early when this device cannot run it. Launches have instances of their own.
+  HPU_ASSIGN(state->fixed_, Instance::load(device, recipe.program()));
   Status status = state->placeSections(options);
   if (status.ok()) status = state->uploadConstants();
   if (!status.ok()) return status.withContext(base::strCat("loading recipe '", recipe.name(), "'"));
+  if (recipe.program()->dynamic) {
+    state->fixed_ = nullptr;
+    state->instances_ = std::make_unique<InstanceCache>(device, recipe.program());
+  }
   return state;
 }
 
-ExecutableState::ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe, driver::ProgramId program)
-    : device_(std::move(device)), recipe_(std::move(recipe)), program_(program) {}
-
-ExecutableState::~ExecutableState() {
-  device_->driver()->unloadProgram(program_);
-}
+ExecutableState::ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe)
+    : device_(std::move(device)), recipe_(std::move(recipe)) {}
 
 /// Allocates every section that launches do not bind.
 Status ExecutableState::placeSections(const LoadOptions& options) {
   const recipe::Program& program = *recipe_.program();
   sections_.assign(program.sections.size(), 0);
-  inputSectionBytes_.assign(program.inputs.size(), 0);
-  outputSectionBytes_.assign(program.outputs.size(), 0);
   staging_.resize(program.outputs.size());
+  reservesWorkspace_ = options.reserveWorkspace;
   for (size_t i = 0; i < program.sections.size(); ++i) {
     const Section& section = program.sections[i];
-    if (section.kind == SectionKind::kSram) continue;
-    if (section.bytes > static_cast<uint64_t>(INT64_MAX) - recipe::kAlignment)
-      return resourceExhausted(base::strCat("section ", i, " has ", section.bytes, " bytes"));
+    if (section.kind == SectionKind::kSram || isBoundAtLaunch(section.kind)) continue;
     const auto bytes = static_cast<int64_t>(section.bytes);
-    if (isBound(section.kind)) {
-      (section.kind == SectionKind::kInput ? inputSectionBytes_ : outputSectionBytes_)[section.binding] = bytes;
-      continue;
-    }
     sections_[i] = device_->driver()->memory().base;
     if (bytes == 0) continue;
-    if (section.kind == SectionKind::kWorkspace) {
-      if (aligned(bytes) > INT64_MAX - workspaceBytes_)
-        return resourceExhausted("the workspace has more bytes than can be counted");
-      workspaceBytes_ += aligned(bytes);
-      if (!options.reserveWorkspace) continue;
-    }
+    if (section.kind == SectionKind::kWorkspace && (!reservesWorkspace_ || program.dynamic)) continue;
     if (section.kind == SectionKind::kPersistent) keepsState_ = true;
     HPU_ASSIGN(auto buffer,
                BufferState::create(device_, bytes,
@@ -108,7 +89,6 @@ Status ExecutableState::placeSections(const LoadOptions& options) {
     sections_[i] = buffer->address();
     buffers_.push_back(std::move(buffer));
   }
-  ownsWorkspace_ = options.reserveWorkspace || workspaceBytes_ == 0;
   return okStatus();
 }
 
@@ -136,19 +116,48 @@ Status ExecutableState::uploadConstants() {
   return stream->synchronize(-1, "Executable::load");
 }
 
-/// Bytes that a tensor's ops may touch: the tensor's own, or its section's where the shape is open.
-int64_t ExecutableState::neededBytes(bool isOutput, size_t index) const {
-  const recipe::Program& program = *recipe_.program();
-  const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[index];
-  if (numElements(tensor.type.shape) != kDynamic) return tensor.type.bytes();
-  return (isOutput ? outputSectionBytes_ : inputSectionBytes_)[index];
+// ---- Sizes
+// -----------------------------------------------------------------------------------------
+
+/// Shapes may be left out where they are fixed.
+Status ExecutableState::checkFixedShapes(const std::vector<Shape>& inputShapes) const {
+  return inputShapes.empty() ? okStatus() : recipe::solveSizes(*recipe_.program(), inputShapes).status();
 }
 
-/// "input 0: 'x', 1x3xf32".
-std::string ExecutableState::tensorText(bool isOutput, size_t index) const {
-  const recipe::Program& program = *recipe_.program();
-  const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[index];
-  return base::strCat(isOutput ? "output " : "input ", index, ": '", tensor.name, "', ", tensor.type.toString());
+/// What runs for inputs of these shapes.
+StatusOr<std::shared_ptr<Instance>> ExecutableState::instanceFor(const std::vector<Shape>& inputShapes,
+                                                                 trace::HostScope& scope) {
+  if (fixed_) {
+    HPU_RETURN_IF_ERROR(checkFixedShapes(inputShapes));
+    return fixed_;
+  }
+  HPU_ASSIGN(auto instance, instances_->get(inputShapes));
+  if (scope.active()) {
+    const auto& symbols = recipe_.program()->dynamic->symbols;
+    for (size_t s = 0; s < symbols.size(); ++s) scope.arg(symbols[s].name, instance->sizes()[s]);
+  }
+  return instance;
+}
+
+StatusOr<std::vector<TensorInfo>> ExecutableState::outputs(const std::vector<Shape>& inputShapes) const {
+  if (fixed_) {
+    HPU_RETURN_IF_ERROR(checkFixedShapes(inputShapes));
+    return recipe_.outputs();
+  }
+  HPU_ASSIGN(recipe::Sizes sizes, launchSizes(*recipe_.program(), inputShapes));
+  return plan::outputsFor(*recipe_.program(), sizes);
+}
+
+int64_t ExecutableState::workspaceBytes() {
+  if (fixed_) return fixed_->workspaceBytes();
+  std::lock_guard lock(order_.mutex);
+  return workspace_ ? workspace_->bytes() : 0;
+}
+
+StatusOr<int64_t> ExecutableState::workspaceBytes(const std::vector<Shape>& inputShapes) {
+  trace::HostScope scope("Executable.workspaceBytes");
+  HPU_ASSIGN(auto instance, instanceFor(inputShapes, scope));
+  return instance->workspaceBytes();
 }
 
 Status ExecutableState::checkStream(const StreamState& stream) const {
@@ -168,26 +177,30 @@ Status ExecutableState::checkCount(size_t given, bool isOutput) const {
 // ---- Binding
 // ---------------------------------------------------------------------------------------
 
-Status ExecutableState::checkAligned(uint64_t address, ElementType type, bool isOutput, size_t index) const {
+Status ExecutableState::checkAligned(const Instance& instance, uint64_t address, bool isOutput, size_t index) {
+  const recipe::Program& program = instance.program();
+  const ElementType type = (isOutput ? program.outputs : program.inputs)[index].type.element;
   const auto element = static_cast<uint64_t>(std::max<int64_t>(1, elementSize(type)));
   if (address % element == 0) return okStatus();
-  return invalidArgument(base::strCat(tensorText(isOutput, index), ": its address ", base::formatHex(address),
+  return invalidArgument(base::strCat(instance.tensorText(isOutput, index), ": its address ", base::formatHex(address),
                                       " is no multiple of the element's ", element, " bytes"));
 }
 
-StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffer>& buffers, bool isOutput) const {
-  const recipe::Program& program = *recipe_.program();
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const Instance& instance, const std::vector<Buffer>& buffers,
+                                                         bool isOutput) const {
+  const recipe::Program& program = instance.program();
   HPU_RETURN_IF_ERROR(checkCount(buffers.size(), isOutput));
   std::vector<BoundMemory> result;
   result.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
-    if (!buffer.valid()) return invalidArgument(base::strCat(tensorText(isOutput, i), ": the buffer is empty"));
+    if (!buffer.valid())
+      return invalidArgument(base::strCat(instance.tensorText(isOutput, i), ": the buffer is empty"));
     if (buffer.state()->device() != device_)
-      return invalidArgument(base::strCat(tensorText(isOutput, i), ": the buffer belongs to device ",
+      return invalidArgument(base::strCat(instance.tensorText(isOutput, i), ": the buffer belongs to device ",
                                           buffer.state()->device()->info().index,
                                           ", and the recipe is loaded on device ", device_->info().index));
-    const int64_t needed = neededBytes(isOutput, i);
+    const int64_t needed = instance.neededBytes(isOutput, i);
     // An open shape's section is rounded up, and so is what belongs to a buffer.
     const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
     bool open = numElements(tensor.type.shape) == kDynamic;
@@ -195,28 +208,28 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffe
       return invalidArgument(base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name, "' is ",
                                           tensor.type.toString(), " and needs ", needed, " bytes; its buffer has ",
                                           buffer.size()));
-    HPU_RETURN_IF_ERROR(checkAligned(buffer.address(), tensor.type.element, isOutput, i));
+    HPU_RETURN_IF_ERROR(checkAligned(instance, buffer.address(), isOutput, i));
     result.push_back({buffer.address(), needed, buffer.state()->allocation()});
   }
   return result;
 }
 
-StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint64_t>& addresses, bool isOutput,
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const Instance& instance,
+                                                         const std::vector<uint64_t>& addresses, bool isOutput,
                                                          Shown& shown) const {
-  const recipe::Program& program = *recipe_.program();
+  const recipe::Program& program = instance.program();
   HPU_RETURN_IF_ERROR(checkCount(addresses.size(), isOutput));
   std::vector<BoundMemory> result;
   result.reserve(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
-    BoundMemory bound{addresses[i], neededBytes(isOutput, i), nullptr};
+    BoundMemory bound{addresses[i], instance.neededBytes(isOutput, i), nullptr};
     if (bound.bytes == 0) {
       // Nothing is touched there; the driver wants an address of the device all the same.
       bound.address = device_->driver()->memory().base;
       result.push_back(std::move(bound));
       continue;
     }
-    const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
-    HPU_RETURN_IF_ERROR(checkAligned(addresses[i], tensor.type.element, isOutput, i));
+    HPU_RETURN_IF_ERROR(checkAligned(instance, addresses[i], isOutput, i));
     const bool inHost = driver::isInHost(addresses[i]);
     StatusOr<std::shared_ptr<BufferState>> buffer = std::shared_ptr<BufferState>();
     Status wrong;
@@ -231,7 +244,7 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint6
       wrong = buffer.status();
     }
     if (!wrong.ok()) {
-      std::string context = tensorText(isOutput, i);
+      std::string context = instance.tensorText(isOutput, i);
       SectionKind kind = isOutput ? SectionKind::kOutput : SectionKind::kInput;
       for (uint32_t s = 0; s < program.sections.size(); ++s)
         if (program.sections[s].kind == kind && program.sections[s].binding == i)
@@ -248,82 +261,47 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint6
   return result;
 }
 
-StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address, Shown& shown) const {
-  const recipe::Program& program = *recipe_.program();
+StatusOr<BoundMemory> ExecutableState::bindWorkspace(const Instance& instance, uint64_t address, Shown& shown) const {
+  const int64_t bytes = instance.workspaceBytes();
   if (address == 0) {
-    if (!ownsWorkspace_)
-      return failedPrecondition(base::strCat("recipe '", program.name,
-                                             "' was loaded without a workspace and needs one of ", workspaceBytes_,
+    if (!reservesWorkspace_ && bytes > 0)
+      return failedPrecondition(base::strCat("recipe '", recipe_.name(),
+                                             "' was loaded without a workspace and needs one of ", bytes,
                                              " bytes; give its address in LaunchArguments::workspace"));
     return BoundMemory();
   }
-  if (workspaceBytes_ == 0) return BoundMemory();
+  if (bytes == 0) return BoundMemory();
   if (address % recipe::kAlignment != 0)
     return invalidArgument(
         base::strCat("the workspace's address ", base::formatHex(address), " is no multiple of ", recipe::kAlignment));
-  auto buffer = device_->memory().find(address, workspaceBytes_, "launch");
+  auto buffer = device_->memory().find(address, bytes, "launch");
   if (!buffer.ok()) return buffer.status().withContext("workspace");
   shown.push_back(*buffer);
-  return BoundMemory{address, workspaceBytes_, (*buffer)->allocation()};
-}
-
-int64_t ExecutableState::boundBytes(size_t index) const {
-  const Section& section = recipe_.program()->sections[index];
-  if (isBound(section.kind)) return neededBytes(section.kind == SectionKind::kOutput, section.binding);
-  return section.kind == SectionKind::kWorkspace ? static_cast<int64_t>(section.bytes) : 0;
-}
-
-Status ExecutableState::checkSections(const std::vector<driver::DeviceAddress>& sections) const {
-  const recipe::Program& program = *recipe_.program();
-  auto meet = [&](size_t a, size_t b) {
-    return sections[a] < sections[b] + static_cast<uint64_t>(boundBytes(b)) &&
-           sections[b] < sections[a] + static_cast<uint64_t>(boundBytes(a));
-  };
-  for (size_t s = 0; s < sections.size(); ++s) {
-    const Section& section = program.sections[s];
-    if (boundBytes(s) == 0) continue;
-    uint64_t alignment = recipe::kAlignment;
-    if (isBound(section.kind)) {
-      const auto& tensors = section.kind == SectionKind::kOutput ? program.outputs : program.inputs;
-      alignment = static_cast<uint64_t>(std::max<int64_t>(1, elementSize(tensors[section.binding].type.element)));
-    }
-    if (sections[s] % alignment != 0)
-      return invalidArgument(
-          base::strCat("the address ", base::formatHex(sections[s]), " is no multiple of ", alignment));
-    if (section.kind == SectionKind::kInput) continue;
-    for (size_t other = 0; other < sections.size(); ++other)
-      if (other != s && boundBytes(other) > 0 && meet(s, other))
-        return invalidArgument(base::strCat(
-            section.kind == SectionKind::kOutput ? base::strCat("output ", section.binding)
-                                                 : std::string("the workspace"),
-            " of recipe '", program.name, "' would overwrite memory that the same launch uses; give it its own"));
-  }
-  return okStatus();
+  return BoundMemory{address, bytes, (*buffer)->allocation()};
 }
 
 // ---- Launching
 // -------------------------------------------------------------------------------------
 
-StatusOr<ExecutableState::Run> ExecutableState::prepare(LaunchBindings bindings) const {
-  const recipe::Program& program = *recipe_.program();
+StatusOr<ExecutableState::Run> ExecutableState::prepare(const Instance& instance, LaunchBindings bindings) const {
+  const recipe::Program& program = instance.program();
   Run run;
   HPU_ASSIGN(run.inPlace, outputsOverInputs(bindings));
   const bool ownWorkspace = bindings.workspace.bytes == 0;
-  run.shared = (ownWorkspace && workspaceBytes_ > 0) || keepsState_ || !run.inPlace.empty();
+  const bool needsOurs = ownWorkspace && instance.workspaceBytes() > 0;
+  run.shared = needsOurs || keepsState_ || !run.inPlace.empty();
+  run.growing = needsOurs && instances_;
   run.sections = sections_;
-  int64_t workspaceUsed = 0;
+  if (!ownWorkspace) instance.placeWorkspace(run.sections, bindings.workspace.address);
   for (size_t s = 0; s < program.sections.size(); ++s) {
     const Section& section = program.sections[s];
     if (section.kind == SectionKind::kInput) {
       run.sections[s] = bindings.inputs[section.binding].address;
     } else if (section.kind == SectionKind::kOutput) {
       run.sections[s] = bindings.outputs[section.binding].address;
-    } else if (section.kind == SectionKind::kWorkspace && !ownWorkspace) {
-      run.sections[s] = bindings.workspace.address + static_cast<uint64_t>(workspaceUsed);
-      workspaceUsed += aligned(static_cast<int64_t>(section.bytes));
     }
   }
-  run.owners.reserve(2 + bindings.inputs.size() + bindings.outputs.size());
+  run.owners.reserve(4 + bindings.inputs.size() + bindings.outputs.size());
   for (auto* list : {&bindings.inputs, &bindings.outputs})
     for (BoundMemory& memory : *list)
       if (memory.owner) run.owners.push_back(std::move(memory.owner));
@@ -331,24 +309,10 @@ StatusOr<ExecutableState::Run> ExecutableState::prepare(LaunchBindings bindings)
   return run;
 }
 
-bool ExecutableState::Plan::isFor(const LaunchArguments& arguments) const {
-  return workspace == arguments.workspace && inputs == arguments.inputs && outputs == arguments.outputs;
-}
-
-/// Fills in `run` from a plan for these addresses, when there is one that still holds.
-bool ExecutableState::replan(const LaunchArguments& arguments, Run& run) {
-  std::shared_ptr<const Plan> plan;
-  {
-    std::lock_guard lock(plansMutex_);
-    for (const auto& known : plans_)
-      if (known->isFor(arguments)) {
-        plan = known;
-        break;
-      }
-  }
-  if (!plan) return false;
-  run.owners.reserve(plan->buffers.size() + plan->host.size() + 1);
-  for (const auto& known : plan->buffers) {
+/// Fills in `run` from a plan for its addresses, when that still holds.
+bool ExecutableState::replan(const LaunchPlan& plan, Run& run) const {
+  run.owners.reserve(plan.buffers.size() + plan.host.size() + 3);
+  for (const auto& known : plan.buffers) {
     std::shared_ptr<BufferState> buffer = known.lock();
     // The program has freed it; something else may be at its address.
     if (!buffer) {
@@ -357,7 +321,7 @@ bool ExecutableState::replan(const LaunchArguments& arguments, Run& run) {
     }
     run.owners.push_back(buffer->allocation());
   }
-  for (const BoundMemory& tensor : plan->host) {
+  for (const BoundMemory& tensor : plan.host) {
     auto block = device_->host().useAddress(tensor.address, tensor.bytes, "launch");
     if (!block.ok()) {
       run = Run();
@@ -365,25 +329,26 @@ bool ExecutableState::replan(const LaunchArguments& arguments, Run& run) {
     }
     run.owners.push_back(std::move(*block));
   }
-  run.sections = plan->sections;
-  run.inPlace = plan->inPlace;
-  run.shared = plan->shared;
+  run.sections = plan.sections;
+  run.inPlace = plan.inPlace;
+  run.shared = plan.shared;
+  run.growing = plan.growing;
   return true;
 }
 
-StatusOr<ExecutableState::Run> ExecutableState::prepare(const LaunchArguments& arguments) {
+StatusOr<ExecutableState::Run> ExecutableState::prepare(Instance& instance, const LaunchArguments& arguments) {
   Run run;
-  if (replan(arguments, run)) return run;
+  if (auto plan = instance.plans().find(arguments); plan && replan(*plan, run)) return run;
   LaunchBindings bindings;
   Shown shown;
-  HPU_ASSIGN(bindings.inputs, bind(arguments.inputs, false, shown));
-  HPU_ASSIGN(bindings.outputs, bind(arguments.outputs, true, shown));
-  HPU_ASSIGN(bindings.workspace, bindWorkspace(arguments.workspace, shown));
-  auto plan = std::make_shared<Plan>();
+  HPU_ASSIGN(bindings.inputs, bind(instance, arguments.inputs, false, shown));
+  HPU_ASSIGN(bindings.outputs, bind(instance, arguments.outputs, true, shown));
+  HPU_ASSIGN(bindings.workspace, bindWorkspace(instance, arguments.workspace, shown));
+  auto plan = std::make_shared<LaunchPlan>();
   for (const auto* list : {&bindings.inputs, &bindings.outputs})
     for (const BoundMemory& tensor : *list)
       if (driver::isInHost(tensor.address)) plan->host.push_back({tensor.address, tensor.bytes, nullptr});
-  HPU_ASSIGN(run, prepare(std::move(bindings)));
+  HPU_ASSIGN(run, prepare(instance, std::move(bindings)));
   plan->inputs = arguments.inputs;
   plan->outputs = arguments.outputs;
   plan->workspace = arguments.workspace;
@@ -391,38 +356,54 @@ StatusOr<ExecutableState::Run> ExecutableState::prepare(const LaunchArguments& a
   plan->buffers.assign(shown.begin(), shown.end());
   plan->inPlace = run.inPlace;
   plan->shared = run.shared;
-  std::shared_ptr<const Plan> replaced;  // Let go after the lock.
-  std::lock_guard lock(plansMutex_);
-  // In the place of one that does not hold any more.
-  auto same = std::find_if(plans_.begin(), plans_.end(), [&](const auto& known) { return known->isFor(arguments); });
-  if (same == plans_.end()) {
-    if (plans_.size() < kPlans) plans_.resize(plans_.size() + 1);
-    same = plans_.begin() + static_cast<std::ptrdiff_t>(nextPlan_++ % plans_.size());
-  }
-  replaced = std::exchange(*same, std::move(plan));
+  plan->growing = run.growing;
+  instance.plans().keep(std::move(plan), arguments);
   return run;
+}
+
+/// Gives a launch the executable's own workspace, large enough for it. With order_.mutex held. Launches that are in
+/// flight own the memory of the one before, so none waits for them.
+Status ExecutableState::growWorkspace(const Instance& instance, Run& run) {
+  const int64_t needed = instance.workspaceBytes();
+  if (!workspace_ || workspace_->bytes() < needed) {
+    auto create = [&] {
+      return BufferState::create(device_, needed, {base::strCat("workspace of ", recipe_.name()), 0},
+                                 Visibility::kInternal);
+    };
+    auto grown = create();
+    if (!grown.ok() && workspace_) {
+      workspace_ = nullptr;  // Its memory may be what is missing.
+      grown = create();
+    }
+    if (!grown.ok()) return grown.status().withContext(base::strCat("workspace of recipe '", recipe_.name(), "'"));
+    workspace_ = std::move(*grown);
+  }
+  instance.placeWorkspace(run.sections, workspace_->address());
+  run.owners.push_back(workspace_->allocation());
+  return okStatus();
 }
 
 /// Memory for an output that overwrites an input. Launches that are in order with each other reuse
 /// it.
-StatusOr<std::shared_ptr<BufferState>> ExecutableState::staging(size_t output, bool mayReuse) {
-  if (mayReuse && staging_[output]) return staging_[output];
-  HPU_ASSIGN(auto buffer,
-             BufferState::create(device_, std::max<int64_t>(neededBytes(true, output), 1),
-                                 {base::strCat("in-place outputs of ", recipe_.name()), 0}, Visibility::kInternal));
+StatusOr<std::shared_ptr<BufferState>> ExecutableState::staging(const Instance& instance, size_t output,
+                                                                bool mayReuse) {
+  const int64_t bytes = std::max<int64_t>(instance.neededBytes(true, output), 1);
+  if (mayReuse && staging_[output] && staging_[output]->bytes() >= bytes) return staging_[output];
+  HPU_ASSIGN(auto buffer, BufferState::create(device_, bytes, {base::strCat("in-place outputs of ", recipe_.name()), 0},
+                                              Visibility::kInternal));
   if (mayReuse) staging_[output] = buffer;
   return buffer;
 }
 
 /// Gives outputs that lie over inputs other memory.
-StatusOr<std::vector<ExecutableState::Staged>> ExecutableState::stage(Run& run) {
-  const recipe::Program& program = *recipe_.program();
+StatusOr<std::vector<ExecutableState::Staged>> ExecutableState::stage(const Instance& instance, Run& run) {
+  const recipe::Program& program = instance.program();
   std::vector<Staged> staged;
   for (size_t output : run.inPlace) {
-    HPU_ASSIGN(auto buffer, staging(output, run.shared));
+    HPU_ASSIGN(auto buffer, staging(instance, output, run.shared));
     for (size_t s = 0; s < program.sections.size(); ++s) {
       if (program.sections[s].kind != SectionKind::kOutput || program.sections[s].binding != output) continue;
-      staged.push_back({output, run.sections[s], buffer});
+      staged.push_back({output, run.sections[s], instance.neededBytes(true, output), buffer});
       run.sections[s] = buffer->address();
     }
   }
@@ -434,26 +415,28 @@ bool ExecutableState::isStaged(const std::vector<Staged>& staged, int output) {
                      [&](const Staged& each) { return each.output == static_cast<size_t>(output); });
 }
 
-driver::CopyOnDevice ExecutableState::copyBack(const Staged& staged) const {
-  return {staged.address, staged.buffer->address(), neededBytes(true, staged.output)};
+driver::CopyOnDevice ExecutableState::copyBack(const Staged& staged) {
+  return {staged.address, staged.buffer->address(), staged.bytes};
 }
 
-Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
+Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<Instance>& instance,
                                 const std::shared_ptr<StreamState>& stream, Run run,
                                 const std::vector<OutputEvent>& events) {
   std::shared_ptr<TicketHandle> previous;  // Let go after the lock.
   std::unique_lock lock(order_.mutex, std::defer_lock);
   if (run.shared) lock.lock();
-  HPU_ASSIGN(std::vector<Staged> staged, stage(run));
+  if (run.growing) HPU_RETURN_IF_ERROR(growWorkspace(*instance, run));
+  HPU_ASSIGN(std::vector<Staged> staged, stage(*instance, run));
   driver::Launch work;
-  work.program = program_;
+  work.program = instance->id();
   work.sections = std::move(run.sections);
   for (const OutputEvent& event : events)
     if (!isStaged(staged, event.output)) work.signals.push_back(static_cast<uint32_t>(event.output));
   run.owners.push_back(self);
+  if (instances_) run.owners.push_back(instance);
   const bool shared = run.shared;
   if (auto capture = stream->capture())
-    return this->capture(*capture, stream, std::move(work), std::move(run), staged, events, self);
+    return this->capture(*capture, stream, std::move(work), std::move(run), staged, events, self, instance);
   // Behind the launch that used the memory before. That one's failure is none of this launch.
   if (shared && order_.last && order_.lastQueue != stream->queue())
     HPU_RETURN_IF_ERROR(
@@ -469,12 +452,14 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
 /// Records a launch in the capture that its stream is in.
 Status ExecutableState::capture(CaptureState& capture, const std::shared_ptr<StreamState>& stream, driver::Launch work,
                                 Run run, const std::vector<Staged>& staged, const std::vector<OutputEvent>& events,
-                                const std::shared_ptr<ExecutableState>& self) {
+                                const std::shared_ptr<ExecutableState>& self,
+                                const std::shared_ptr<Instance>& instance) {
   for (const OutputEvent& event : events)
     if (event.event.state()->shared()) return capture.refuse("an output's event", kSharedInCapture);
   if (run.shared) HPU_RETURN_IF_ERROR(capture.orderBehindLast(*stream, self));
   const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
-  HPU_ASSIGN(uint32_t operation, capture.add(*stream, std::move(work), recipe_.name(), std::move(run.owners), self));
+  HPU_ASSIGN(uint32_t operation,
+             capture.add(*stream, std::move(work), recipe_.name(), std::move(run.owners), self, instance));
   uint32_t signal = 0;
   for (const OutputEvent& event : events)
     if (!isStaged(staged, event.output))
@@ -544,21 +529,24 @@ StatusOr<std::shared_ptr<TicketHandle>> ExecutableState::submitStaged(const std:
 }
 
 Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
-                               const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) try {
+                               const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
+                               const std::vector<Shape>& inputShapes, trace::HostScope& scope) try {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
+  HPU_RETURN_IF_ERROR(checkCount(inputs.size(), false));
+  HPU_ASSIGN(const auto instance, instanceFor(inputShapes, scope));
   LaunchBindings bindings;
-  HPU_ASSIGN(bindings.inputs, bind(inputs, false));
-  HPU_ASSIGN(bindings.outputs, bind(outputs, true));
+  HPU_ASSIGN(bindings.inputs, bind(*instance, inputs, false));
+  HPU_ASSIGN(bindings.outputs, bind(*instance, outputs, true));
   Shown shown;
-  HPU_ASSIGN(bindings.workspace, bindWorkspace(0, shown));
-  HPU_ASSIGN(Run run, prepare(std::move(bindings)));
-  return enqueue(self, stream, std::move(run), {});
+  HPU_ASSIGN(bindings.workspace, bindWorkspace(*instance, 0, shown));
+  HPU_ASSIGN(Run run, prepare(*instance, std::move(bindings)));
+  return enqueue(self, instance, stream, std::move(run), {});
 } catch (const std::bad_alloc&) {
   return noMemory();
 }
 
 Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
-                               const LaunchArguments& arguments) try {
+                               const LaunchArguments& arguments, trace::HostScope& scope) try {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
   const size_t outputs = recipe_.program()->outputs.size();
   for (const OutputEvent& event : arguments.events) {
@@ -566,8 +554,9 @@ Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, con
       return invalidArgument(base::strCat("an event is for output ", event.output, " of ", outputs));
     HPU_RETURN_IF_ERROR(event.event.state()->checkRecordable("Executable::launch"));
   }
-  auto run = prepare(arguments);
-  if (run.ok()) return enqueue(self, stream, std::move(*run), arguments.events);
+  HPU_ASSIGN(const auto instance, instanceFor(arguments.inputShapes, scope));
+  auto run = prepare(*instance, arguments);
+  if (run.ok()) return enqueue(self, instance, stream, std::move(*run), arguments.events);
   // Wrong memory may be the stream's error instead; waits for outputs end then.
   if (run.status().code() != StatusCode::kNotFound && run.status().code() != StatusCode::kOutOfRange)
     return run.status();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ExecutableState: a program loaded on a device: its driver program, constants and workspace.
+// ExecutableState: a recipe loaded on a device: its programs as the driver has them, constants and workspace.
 // The one thing to know: launches without a workspace of their own share the executable's, so one
 // on another stream than the one before it first waits for that one.
 #pragma once
@@ -15,8 +15,12 @@
 #include "hpu/recipe.h"
 #include "hpu/status.h"
 #include "runtime/device/DeviceState.h"
+#include "runtime/executable/Instance.h"
+#include "runtime/executable/InstanceCache.h"
 #include "runtime/executable/LaunchBindings.h"
+#include "runtime/executable/LaunchPlans.h"
 #include "runtime/stream/StreamState.h"
+#include "runtime/trace/Recorder.h"
 
 namespace hpu {
 
@@ -26,24 +30,21 @@ class ExecutableState {
   /// Errors: as Executable::load.
   static StatusOr<std::shared_ptr<ExecutableState>> load(const std::shared_ptr<DeviceState>& device,
                                                          const Recipe& recipe, const LoadOptions& options);
-  ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe, driver::ProgramId program);
-  ~ExecutableState();
+  ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe);
   ExecutableState(const ExecutableState&) = delete;
   ExecutableState& operator=(const ExecutableState&) = delete;
 
   const Recipe& recipe() const { return recipe_; }
-  /// As Executable::launch; `self` is this, kept alive by the launch.
+  /// As Executable::launch; `self` is this, kept alive by the launch. `scope` is the call's, and gets the sizes.
   Status launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
-                const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
+                const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
+                const std::vector<Shape>& inputShapes, trace::HostScope& scope);
   Status launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
-                const LaunchArguments& arguments);
-  int64_t workspaceBytes() const { return workspaceBytes_; }
-
-  /// Bytes of a section that a launch may bind (the tensor's, or workspace); 0 for others.
-  int64_t boundBytes(size_t section) const;
-  /// Whether a launch may use these addresses as they are: aligned, and no output where other
-  /// memory of the launch is.
-  Status checkSections(const std::vector<driver::DeviceAddress>& sections) const;
+                const LaunchArguments& arguments, trace::HostScope& scope);
+  /// As Executable's.
+  StatusOr<std::vector<TensorInfo>> outputs(const std::vector<Shape>& inputShapes) const;
+  int64_t workspaceBytes();
+  StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes);
 
   /// Orders launches that share the executable's own memory: who enqueues one holds the mutex,
   /// waits for `last` when it is of another queue, and puts its own there.
@@ -57,57 +58,49 @@ class ExecutableState {
  private:
   using Owner = std::shared_ptr<const void>;
   using Shown = std::vector<std::shared_ptr<BufferState>>;
-  /// How a launch with certain addresses is done, found out once. It holds as long as the program has the buffers that
-  /// the addresses were found in.
-  struct Plan {
-    std::vector<uint64_t> inputs, outputs;
-    uint64_t workspace = 0;
-    std::vector<driver::DeviceAddress> sections;  ///< Without staging.
-    std::vector<std::weak_ptr<BufferState>> buffers;
-    std::vector<BoundMemory> host;  ///< Tensors in host memory, without owners: these are found each time.
-    std::vector<size_t> inPlace;    ///< Outputs that lie over inputs.
-    bool shared = true;             ///< Uses memory that other launches use too.
-
-    bool isFor(const LaunchArguments& arguments) const;
-  };
   /// One launch.
   struct Run {
     std::vector<driver::DeviceAddress> sections;
     std::vector<Owner> owners;
     std::vector<size_t> inPlace;
     bool shared = true;
+    bool growing = false;  ///< As LaunchPlan's: the workspace gets its addresses when it is enqueued.
   };
   /// An output of a launch that is computed in other memory and copied to its own.
   struct Staged {
     size_t output = 0;
     driver::DeviceAddress address = 0;
+    int64_t bytes = 0;
     std::shared_ptr<BufferState> buffer;
   };
 
   Status placeSections(const LoadOptions& options);
   Status uploadConstants();
-  int64_t neededBytes(bool isOutput, size_t index) const;
-  std::string tensorText(bool isOutput, size_t index) const;
+  StatusOr<std::shared_ptr<Instance>> instanceFor(const std::vector<Shape>& inputShapes, trace::HostScope& scope);
+  Status checkFixedShapes(const std::vector<Shape>& inputShapes) const;
   Status checkStream(const StreamState& stream) const;
   Status checkCount(size_t given, bool isOutput) const;
   /// Is the address a multiple of the element's size?
-  Status checkAligned(uint64_t address, ElementType type, bool isOutput, size_t index) const;
-  StatusOr<std::vector<BoundMemory>> bind(const std::vector<Buffer>& buffers, bool isOutput) const;
+  static Status checkAligned(const Instance& instance, uint64_t address, bool isOutput, size_t index);
+  StatusOr<std::vector<BoundMemory>> bind(const Instance& instance, const std::vector<Buffer>& buffers,
+                                          bool isOutput) const;
   /// `shown` gets the buffers that were found.
-  StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses, bool isOutput, Shown& shown) const;
-  StatusOr<BoundMemory> bindWorkspace(uint64_t address, Shown& shown) const;
-  StatusOr<Run> prepare(LaunchBindings bindings) const;
-  StatusOr<Run> prepare(const LaunchArguments& arguments);
-  bool replan(const LaunchArguments& arguments, Run& run);
-  StatusOr<std::shared_ptr<BufferState>> staging(size_t output, bool mayReuse);
-  StatusOr<std::vector<Staged>> stage(Run& run);
+  StatusOr<std::vector<BoundMemory>> bind(const Instance& instance, const std::vector<uint64_t>& addresses,
+                                          bool isOutput, Shown& shown) const;
+  StatusOr<BoundMemory> bindWorkspace(const Instance& instance, uint64_t address, Shown& shown) const;
+  StatusOr<Run> prepare(const Instance& instance, LaunchBindings bindings) const;
+  StatusOr<Run> prepare(Instance& instance, const LaunchArguments& arguments);
+  bool replan(const LaunchPlan& plan, Run& run) const;
+  Status growWorkspace(const Instance& instance, Run& run);
+  StatusOr<std::shared_ptr<BufferState>> staging(const Instance& instance, size_t output, bool mayReuse);
+  StatusOr<std::vector<Staged>> stage(const Instance& instance, Run& run);
   static bool isStaged(const std::vector<Staged>& staged, int output);
-  driver::CopyOnDevice copyBack(const Staged& staged) const;
-  Status enqueue(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream, Run run,
-                 const std::vector<OutputEvent>& events);
+  static driver::CopyOnDevice copyBack(const Staged& staged);
+  Status enqueue(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<Instance>& instance,
+                 const std::shared_ptr<StreamState>& stream, Run run, const std::vector<OutputEvent>& events);
   Status capture(CaptureState& capture, const std::shared_ptr<StreamState>& stream, driver::Launch work, Run run,
                  const std::vector<Staged>& staged, const std::vector<OutputEvent>& events,
-                 const std::shared_ptr<ExecutableState>& self);
+                 const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<Instance>& instance);
   StatusOr<std::shared_ptr<TicketHandle>> submit(const std::shared_ptr<StreamState>& stream, driver::Launch work,
                                                  Run run, const std::vector<OutputEvent>& events);
   StatusOr<std::shared_ptr<TicketHandle>> submitStaged(const std::shared_ptr<StreamState>& stream, driver::Launch work,
@@ -116,23 +109,19 @@ class ExecutableState {
 
   const std::shared_ptr<DeviceState> device_;
   const Recipe recipe_;
-  const driver::ProgramId program_;
-  std::vector<std::shared_ptr<BufferState>> buffers_;  ///< Constants, workspace, persistent.
+  std::shared_ptr<Instance> fixed_;                    ///< Of a recipe of fixed sizes; else null ...
+  std::unique_ptr<InstanceCache> instances_;           ///< ... and these, which null is of a recipe of fixed sizes.
+  std::vector<std::shared_ptr<BufferState>> buffers_;  ///< Constants, workspace of fixed size, persistent.
   std::vector<driver::DeviceAddress> sections_;        ///< By section; 0 where a launch binds it.
-  std::vector<int64_t> inputSectionBytes_,
-      outputSectionBytes_;      ///< By tensor; 0: no op touches it.
-  int64_t workspaceBytes_ = 0;  ///< Of all workspace sections together.
-  bool ownsWorkspace_ = false;  ///< It is reserved, or none is needed.
-  bool keepsState_ = false;     ///< Launches share memory besides the workspace.
-
-  static constexpr size_t kPlans = 8;  ///< Of the buffers that a program takes in turns.
-  std::mutex plansMutex_;              // Guards the next two.
-  std::vector<std::shared_ptr<const Plan>> plans_;
-  size_t nextPlan_ = 0;
+  bool reservesWorkspace_ = true;                      ///< Launches may do without one of their own.
+  bool keepsState_ = false;                            ///< Launches share memory besides the workspace.
 
   Order order_;
   /// By output: what stands in for an output that overwrites an input. Guarded by order_.mutex.
   std::vector<std::shared_ptr<BufferState>> staging_;
+  /// Of a recipe of free dimensions: as large as the largest launch has needed. Guarded by order_.mutex; launches that
+  /// are in flight own its memory, so that it may be replaced.
+  std::shared_ptr<BufferState> workspace_;
 };
 
 }  // namespace hpu

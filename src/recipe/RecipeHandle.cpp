@@ -1,18 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu::Recipe, the public handle of a Program.
+#include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
+#include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "hpu/recipe.h"
+#include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
 #include "recipe/RecipeReader.h"
 #include "recipe/RecipeWriter.h"
 #include "recipe/Signature.h"
+#include "recipe/SizeValues.h"
 
 namespace hpu {
 
+namespace recipe {
+
+/// The tensors of a program of free dimensions as its users see them. A handle is one pointer, so this lies with what
+/// the pointer owns: as its deleter.
+struct OpenTensors {
+  explicit OpenTensors(std::shared_ptr<const Program> source)
+      : program(std::move(source)), inputs(program->inputs), outputs(program->outputs) {
+    for (const Patch& patch : program->dynamic->patches) {
+      if (patch.field == Patch::Field::kInputSize) inputs[patch.index].type.shape[patch.dim] = kDynamic;
+      if (patch.field == Patch::Field::kOutputSize) outputs[patch.index].type.shape[patch.dim] = kDynamic;
+    }
+  }
+  void operator()(const Program*) { program.reset(); }
+
+  std::shared_ptr<const Program> program;
+  std::vector<TensorInfo> inputs, outputs;
+};
+
+}  // namespace recipe
+
 namespace {
+
+using base::strCat;
+using recipe::OpenTensors;
+
+std::shared_ptr<const recipe::Program> withOpenTensors(std::shared_ptr<const recipe::Program> program) {
+  if (!program || !program->dynamic || std::get_deleter<OpenTensors>(program)) return program;
+  const recipe::Program* pointer = program.get();
+  return {pointer, OpenTensors(std::move(program))};
+}
+
+/// "[batch, 2*seq, 64]".
+std::string shapeText(const recipe::Program& program, bool isOutput, size_t index) {
+  const std::vector<TensorInfo>& tensors = isOutput ? program.outputs : program.inputs;
+  if (index >= tensors.size()) return {};
+  std::vector<std::string> dims;
+  for (int64_t size : tensors[index].type.shape) dims.push_back(std::to_string(size));
+  using Field = recipe::Patch::Field;
+  if (program.dynamic)
+    for (const recipe::Patch& patch : program.dynamic->patches)
+      if (patch.field == (isOutput ? Field::kOutputSize : Field::kInputSize) && patch.index == index)
+        dims[patch.dim] = recipe::exprText(*program.dynamic, patch.expr);
+  std::string text = "[";
+  for (size_t d = 0; d < dims.size(); ++d) text += (d ? ", " : "") + dims[d];
+  return text + "]";
+}
 
 /// What an empty handle answers with.
 const recipe::Program& emptyProgram() {
@@ -38,7 +89,7 @@ Status emptyHandle() {
 }  // namespace
 
 Recipe::Recipe() = default;
-Recipe::Recipe(std::shared_ptr<const recipe::Program> program) : program_(std::move(program)) {}
+Recipe::Recipe(std::shared_ptr<const recipe::Program> program) : program_(withOpenTensors(std::move(program))) {}
 Recipe::~Recipe() = default;
 
 StatusOr<Recipe> Recipe::load(const std::string& path) {
@@ -96,10 +147,53 @@ const std::string& Recipe::name() const {
   return programOf(*this).name;
 }
 const std::vector<TensorInfo>& Recipe::inputs() const {
-  return programOf(*this).inputs;
+  const auto* open = std::get_deleter<OpenTensors>(program_);
+  return open ? open->inputs : programOf(*this).inputs;
 }
 const std::vector<TensorInfo>& Recipe::outputs() const {
-  return programOf(*this).outputs;
+  const auto* open = std::get_deleter<OpenTensors>(program_);
+  return open ? open->outputs : programOf(*this).outputs;
+}
+std::vector<FreeDim> Recipe::dims() const {
+  std::vector<FreeDim> dims;
+  if (const auto& dynamic = programOf(*this).dynamic)
+    for (const recipe::Symbol& symbol : dynamic->symbols) dims.push_back({symbol.name, {symbol.min, symbol.max}});
+  return dims;
+}
+std::string Recipe::inputText(size_t index) const {
+  return shapeText(programOf(*this), false, index);
+}
+std::string Recipe::outputText(size_t index) const {
+  return shapeText(programOf(*this), true, index);
+}
+
+StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int64_t>& sizes) const {
+  if (!valid()) return emptyHandle();
+  std::vector<Shape> shapes;
+  for (const TensorInfo& input : program_->inputs) shapes.push_back(input.type.shape);
+  std::vector<std::string> names;
+  recipe::Sizes values;
+  for (const FreeDim& dim : dims()) {
+    names.push_back(dim.name);
+    auto given = sizes.find(dim.name);
+    if (given == sizes.end())
+      return invalidArgument(
+          strCat("dimension '", dim.name, "' has no size; give one between ", dim.bounds.min, " and ", dim.bounds.max));
+    values.push_back(given->second);
+  }
+  for (const auto& [name, size] : sizes)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return invalidArgument(strCat("recipe '", this->name(), "' has no free dimension '", name, "'",
+                                    names.empty() ? ": all its sizes are fixed" : "; it has " + base::join(names),
+                                    base::didYouMean(name, names)));
+  if (!program_->dynamic) return shapes;
+  HPU_RETURN_IF_ERROR(recipe::checkBounds(*program_->dynamic, values));
+  const recipe::SizeValues all(*program_->dynamic, values);
+  for (const recipe::Patch& patch : program_->dynamic->patches)
+    if (patch.field == recipe::Patch::Field::kInputSize) {
+      HPU_ASSIGN(shapes[patch.index][patch.dim], all.at(patch.expr));
+    }
+  return shapes;
 }
 int64_t Recipe::workspaceBytes() const {
   return bytesOf(*this, recipe::SectionKind::kWorkspace);

@@ -9,6 +9,7 @@
 #include "base/File.h"
 #include "base/StatusMacros.h"
 #include "recipe/Container.h"
+#include "tools/common/Inputs.h"
 
 namespace hpu::tools {
 namespace {
@@ -18,8 +19,12 @@ double msSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-StatusOr<Buffer> allocate(Device& device, const TensorInfo& info) {
-  return device.allocate(std::max<int64_t>(info.type.bytes(), 1), info.name);
+/// A buffer for the tensor in the place of one that is too small.
+Status reserve(Device& device, const TensorInfo& info, Buffer& buffer) {
+  const int64_t bytes = std::max<int64_t>(info.type.bytes(), 1);
+  if (buffer.valid() && buffer.size() >= bytes) return okStatus();
+  HPU_ASSIGN(buffer, device.allocate(bytes, info.name));
+  return okStatus();
 }
 
 }  // namespace
@@ -33,18 +38,41 @@ StatusOr<Session> Session::open(const Recipe& recipe, DeviceOptions options) {
   HPU_ASSIGN(session.executable_, Executable::load(session.device_, recipe));
   session.loadMs_ = msSince(start);
   HPU_ASSIGN(session.stream_, Stream::create(session.device_, {.name = "main"}));
-  for (const TensorInfo& input : recipe.inputs()) {
-    HPU_ASSIGN(Buffer buffer, allocate(session.device_, input));
-    session.inputBuffers_.push_back(buffer);
-  }
-  for (const TensorInfo& output : recipe.outputs()) {
-    HPU_ASSIGN(Buffer buffer, allocate(session.device_, output));
-    session.outputBuffers_.push_back(buffer);
-    HPU_ASSIGN(HostTensor tensor, makeTensor(output.type));
-    tensor.name = output.name;
-    session.outputs_.push_back(std::move(tensor));
-  }
+  session.inputBuffers_.resize(recipe.inputs().size());
+  session.outputBuffers_.resize(recipe.outputs().size());
+  if (!recipe.dims().empty()) return session;  // The first run says the sizes.
+  HPU_RETURN_IF_ERROR(session.allocate(recipe.inputs(), recipe.outputs()));
   return session;
+}
+
+Status Session::allocate(const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) HPU_RETURN_IF_ERROR(reserve(device_, inputs[i], inputBuffers_[i]));
+  std::vector<HostTensor> tensors;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    HPU_RETURN_IF_ERROR(reserve(device_, outputs[i], outputBuffers_[i]));
+    HPU_ASSIGN(HostTensor tensor, makeTensor(outputs[i].type));
+    tensor.name = outputs[i].name;
+    tensors.push_back(std::move(tensor));
+  }
+  outputs_ = std::move(tensors);
+  return okStatus();
+}
+
+Status Session::fit(const std::vector<HostTensor>& inputs) {
+  HPU_RETURN_IF_ERROR(checkInputs(inputs));
+  if (recipe_.dims().empty()) return okStatus();
+  std::vector<TensorInfo> infos;
+  std::vector<Shape> shapes;
+  for (const HostTensor& input : inputs) {
+    infos.push_back({input.name, input.type});
+    shapes.push_back(input.type.shape);
+  }
+  if (shapes == inputShapes_) return okStatus();
+  HPU_ASSIGN(std::vector<TensorInfo> outputs, executable_.outputs(shapes));
+  inputShapes_.clear();
+  HPU_RETURN_IF_ERROR(allocate(infos, outputs));
+  inputShapes_ = std::move(shapes);
+  return okStatus();
 }
 
 Status Session::checkInputs(const std::vector<HostTensor>& inputs) const {
@@ -53,7 +81,7 @@ Status Session::checkInputs(const std::vector<HostTensor>& inputs) const {
     return invalidArgument("the program has " + std::to_string(wanted.size()) + " inputs, " +
                            std::to_string(inputs.size()) + " were given");
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].type != wanted[i].type)
+    if (!fits(inputs[i].type, wanted[i].type))
       return invalidArgument("input '" + wanted[i].name + "' is compiled for " + wanted[i].type.toString() + ", but " +
                              inputs[i].type.toString() + " was given");
   return okStatus();
@@ -67,7 +95,9 @@ Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* mark
       HPU_RETURN_IF_ERROR(
           stream_.copyToDevice(inputBuffers_[i], inputs[i].bytes.data(), static_cast<int64_t>(inputs[i].bytes.size())));
   HPU_RETURN_IF_ERROR(mark(kRunUploaded));
-  HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_));
+  auto start = Clock::now();
+  HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_, inputShapes_));
+  launchUs_ = 1000 * msSince(start);
   HPU_RETURN_IF_ERROR(mark(kRunLaunched));
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (!outputs_[i].bytes.empty())
@@ -78,14 +108,14 @@ Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* mark
 }
 
 StatusOr<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs) {
-  HPU_RETURN_IF_ERROR(checkInputs(inputs));
+  HPU_RETURN_IF_ERROR(fit(inputs));
   HPU_RETURN_IF_ERROR(runOnce(inputs, nullptr));
   return outputs_;
 }
 
 StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations,
                                      const std::function<bool()>& stopped) {
-  HPU_RETURN_IF_ERROR(checkInputs(inputs));
+  HPU_RETURN_IF_ERROR(fit(inputs));
   return timeRuns(device_, warmup, iterations, [&](const Event* marks) { return runOnce(inputs, marks); }, stopped);
 }
 

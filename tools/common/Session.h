@@ -26,8 +26,8 @@ class Session {
   /// Executable::load and Device::allocate.
   static StatusOr<Session> open(const Recipe& recipe, DeviceOptions options);
 
-  /// One run. Inputs in the order of the recipe, of its types. Errors: kInvalidArgument, the
-  /// device's.
+  /// One run. Inputs in the order of the recipe, of its types; free dimensions take the inputs' sizes. Errors:
+  /// kInvalidArgument, the device's.
   StatusOr<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs);
   /// `warmup` runs, then `iterations` timed ones; the outputs of the last are kept in outputs().
   /// `stopped` is asked before each run: true ends the runs there, and the times are of those that ran, if any.
@@ -38,10 +38,15 @@ class Session {
   const Recipe& recipe() const { return recipe_; }
   const Device& device() const { return device_; }
   double loadMs() const { return loadMs_; }
+  /// Host time of the last run's launch call alone.
+  double launchUs() const { return launchUs_; }
 
  private:
   Session() = default;
   Status checkInputs(const std::vector<HostTensor>& inputs) const;
+  Status allocate(const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs);
+  /// checkInputs, and outputs and buffers for these inputs.
+  Status fit(const std::vector<HostTensor>& inputs);
   Status runOnce(const std::vector<HostTensor>& inputs, const Event* marks);
 
   Recipe recipe_;
@@ -50,7 +55,8 @@ class Session {
   Stream stream_;
   std::vector<Buffer> inputBuffers_, outputBuffers_;
   std::vector<HostTensor> outputs_;
-  double loadMs_ = 0;
+  std::vector<Shape> inputShapes_;  ///< Of the last run of a recipe with free dimensions.
+  double loadMs_ = 0, launchUs_ = 0;
 };
 
 /// The file begins as a recipe does. Errors: those of opening it.

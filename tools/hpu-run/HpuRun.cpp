@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "base/Format.h"
 #include "base/Settings.h"
@@ -14,18 +15,20 @@
 #include "runtime/trace/Export.h"
 #include "tools/common/Cli.h"
 #include "tools/common/Compare.h"
+#include "tools/common/FreeSizes.h"
 #include "tools/common/Inputs.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Npy.h"
 #include "tools/common/OutputCheck.h"
 #include "tools/common/Session.h"
+#include "tools/common/Table.h"
 #include "tools/hpu-run/LoadProgram.h"
 
 namespace hpu::tools {
 namespace {
 
 struct Arguments {
-  std::string program, data, outputDir, trace, labels, driver = "sim";
+  std::string program, data, outputDir, trace, labels, sweep, driver = "sim";
   std::vector<std::string> inputs;
   int iterations = 1, warmup = 0, threads = 0, device = kAnyDevice;
   double percentile = 0, rtol = -1, atol = -1;
@@ -38,12 +41,36 @@ std::string format(const char* pattern, double value) {
   return text;
 }
 
-/// Inputs in the program's order from --data, --input or, when neither is given, random numbers.
-StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& arguments, const Recipe& recipe,
-                                             const std::vector<DataSet>& data) {
-  if (!data.empty()) return matchInputs(recipe.inputs(), data.front().inputs, "'" + data.front().folder + "'");
+/// What --data, --input, --dim and --shape say of the inputs, in the program's order.
+struct InputPlan {
+  std::vector<InputSpec> specs;                    ///< By input.
+  std::vector<std::optional<HostTensor>> tensors;  ///< Those that come from files.
+  FreeSizes sizes;
+};
+
+StatusOr<InputPlan> planInputs(Tool& tool, const Arguments& arguments, const Recipe& recipe,
+                               const std::vector<DataSet>& data) {
+  InputPlan plan;
+  const std::vector<TensorInfo>& infos = recipe.inputs();
+  plan.tensors.resize(infos.size());
+  if (!recipe.dims().empty()) {
+    HPU_ASSIGN(plan.sizes, parseFreeSizes(arguments.flags.compile.dims, arguments.flags.compile.shapes));
+  }
+  auto take = [&](size_t i, HostTensor tensor) -> Status {
+    auto [known, added] = plan.sizes.shapes.emplace(infos[i].name, tensor.type.shape);
+    if (!added && known->second != tensor.type.shape)
+      return invalidArgument(base::strCat("--shape: input '", infos[i].name, "' is ", shapeToString(known->second),
+                                          ", but its file has ", shapeToString(tensor.type.shape)));
+    plan.tensors[i] = std::move(tensor);
+    return okStatus();
+  };
+  if (!data.empty()) {
+    HPU_ASSIGN(auto matched, matchInputs(infos, data.front().inputs, "'" + data.front().folder + "'"));
+    for (size_t i = 0; i < matched.size(); ++i) HPU_RETURN_IF_ERROR(take(i, std::move(matched[i])));
+    return plan;
+  }
   std::vector<std::string> names;
-  for (const TensorInfo& input : recipe.inputs()) names.push_back(input.name);
+  for (const TensorInfo& input : infos) names.push_back(input.name);
   HPU_RETURN_IF_ERROR(checkInputNames(arguments.inputs, names));
   InputSpec all{"", "rand:0"};
   std::map<std::string, InputSpec> byName;
@@ -54,12 +81,32 @@ StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& argume
     else
       byName[spec.name] = spec;
   }
-  if (arguments.inputs.empty() && !recipe.inputs().empty())
+  if (arguments.inputs.empty() && !infos.empty())
     tool.note("no --data or --input: the inputs are random numbers (rand:0)");
+  for (size_t i = 0; i < infos.size(); ++i) {
+    auto found = byName.find(infos[i].name);
+    plan.specs.push_back(found == byName.end() ? all : found->second);
+    if (!plan.specs[i].source.starts_with('@')) continue;
+    HPU_ASSIGN(HostTensor tensor, tensorFrom(plan.specs[i], infos[i]));
+    HPU_RETURN_IF_ERROR(take(i, std::move(tensor)));
+  }
+  return plan;
+}
+
+StatusOr<std::vector<HostTensor>> makeInputs(const InputPlan& plan, const Recipe& recipe, const FreeSizes& sizes) {
+  std::vector<Shape> shapes;
+  if (!recipe.dims().empty()) {
+    HPU_ASSIGN(shapes, inputShapesFor(recipe, sizes));
+  }
   std::vector<HostTensor> inputs;
-  for (const TensorInfo& input : recipe.inputs()) {
-    auto found = byName.find(input.name);
-    HPU_ASSIGN(HostTensor tensor, tensorFrom(found == byName.end() ? all : found->second, input));
+  for (size_t i = 0; i < recipe.inputs().size(); ++i) {
+    if (plan.tensors[i]) {
+      inputs.push_back(*plan.tensors[i]);
+      continue;
+    }
+    TensorInfo info = recipe.inputs()[i];
+    if (!shapes.empty()) info.type.shape = shapes[i];
+    HPU_ASSIGN(HostTensor tensor, tensorFrom(plan.specs[i], info));
     inputs.push_back(std::move(tensor));
   }
   return inputs;
@@ -165,6 +212,11 @@ Status checkArguments(const Arguments& arguments) {
   if (!arguments.trace.empty() && settings::isSet(Setting::HPU_TRACE))
     return invalidArgument(
         "--trace: HPU_TRACE (which 'hpu-trace record' sets) records this run already; leave one out");
+  if (!arguments.sweep.empty())
+    for (const auto& [option, given] : {std::pair("--data", !arguments.data.empty()),
+                                        {"--output", !arguments.outputDir.empty()},
+                                        {"--labels", !arguments.labels.empty()}})
+      if (given) return invalidArgument(base::strCat("--shape-sweep and ", option, " exclude each other"));
   if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(checkWritableFolder("--output", arguments.outputDir));
   return okStatus();
 }
@@ -180,6 +232,43 @@ Status writeTrace(Tool& tool, const Arguments& arguments, const Interrupt& inter
   if (recording.dropped > 0)
     tool.note(
         base::strCat(recording.dropped, " events found no room in the trace and were dropped; give fewer --iters"));
+  return okStatus();
+}
+
+/// Runs each size of a sweep and prints a table.
+Status runSweep(Tool& tool, const Arguments& arguments, Session& session, const InputPlan& plan,
+                const ShapeSweep& sweep, const Interrupt& interrupt) {
+  Table table({Column::number(sweep.dim), Column::number("device").unit("us"),
+               Column::number("first launch").unit("host us"), Column::number("later launches").unit("host us")});
+  Json& json = tool.json();
+  json.set("dim", sweep.dim);
+  Json& sizes = json["sizes"] = Json::array();
+  for (int64_t size = sweep.first; size <= sweep.last && interrupt.signal() == 0; size += sweep.step) {
+    FreeSizes all = plan.sizes;
+    if (auto given = all.dims.find(sweep.dim); given != all.dims.end())
+      return invalidArgument(base::strCat("--shape-sweep: --dim gives '", sweep.dim, "' one size; leave one out"));
+    all.dims[sweep.dim] = size;
+    HPU_ASSIGN(std::vector<HostTensor> inputs, makeInputs(plan, session.recipe(), all));
+    HPU_RETURN_IF_ERROR(session.run(inputs).status());
+    const double first = session.launchUs();
+    std::vector<double> later;
+    double deviceUs = 0;
+    for (int i = 0; i < arguments.iterations && interrupt.signal() == 0; ++i) {
+      HPU_ASSIGN(RunTimes times, session.runTimed(inputs, 0, 1));
+      later.push_back(session.launchUs());
+      deviceUs = times.deviceUs;
+    }
+    if (later.empty()) break;
+    auto middle = later.begin() + static_cast<std::ptrdiff_t>(later.size() / 2);
+    std::nth_element(later.begin(), middle, later.end());
+    table.row({std::to_string(size), format("%.1f", deviceUs), format("%.1f", first), format("%.1f", *middle)});
+    sizes.append(Json()
+                     .set("size", size)
+                     .set("device_time_us", deviceUs)
+                     .set("first_launch_us", first)
+                     .set("launch_us", *middle));
+  }
+  tool.print(table);
   return okStatus();
 }
 
@@ -209,7 +298,14 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     for (size_t k = 0; k < program.recipe.outputs().size(); ++k)
       HPU_RETURN_IF_ERROR(tool.writes(outputPath(arguments, k)));
   }
-  HPU_ASSIGN(std::vector<HostTensor> inputs, makeInputs(tool, arguments, program.recipe, data));
+  HPU_ASSIGN(InputPlan plan, planInputs(tool, arguments, program.recipe, data));
+  std::optional<ShapeSweep> sweep;
+  std::vector<HostTensor> inputs;
+  if (!arguments.sweep.empty()) {
+    HPU_ASSIGN(sweep, parseShapeSweep(arguments.sweep, program.recipe));
+  } else {
+    HPU_ASSIGN(inputs, makeInputs(plan, program.recipe, plan.sizes));
+  }
   if (early.signal() != 0) return endEarly();
   DeviceOptions deviceOptions;
   deviceOptions.driver = arguments.driver;
@@ -218,11 +314,17 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   HPU_ASSIGN(Session session, Session::open(program.recipe, deviceOptions));
   if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(trace::start());
   const Interrupt interrupt("stopping after the run in flight", tool.quiet());
-  HPU_ASSIGN(RunTimes times,
-             session.runTimed(inputs, arguments.warmup, arguments.iterations, [&] { return interrupt.signal() != 0; }));
   Json& json = tool.json();
   json.set("program", arguments.program).set("target", targetName(program.recipe.target()));
   json.set("compile_ms", program.compileMs).set("load_ms", session.loadMs());
+  if (sweep) {
+    HPU_RETURN_IF_ERROR(runSweep(tool, arguments, session, plan, *sweep, interrupt));
+    json.set("interrupted", interrupt.signal() != 0);
+    if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(writeTrace(tool, arguments, interrupt));
+    return interrupt.signal() != 0 ? endBySignal(interrupt.signal()) : ExitCode::kOk;
+  }
+  HPU_ASSIGN(RunTimes times,
+             session.runTimed(inputs, arguments.warmup, arguments.iterations, [&] { return interrupt.signal() != 0; }));
   const bool ran = !times.hostMs.empty();
   json.set("interrupted", interrupt.signal() != 0);
   if (interrupt.signal() != 0) {
@@ -267,6 +369,8 @@ int main(int argc, char** argv) {
                  "NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], NAME=zeros, NAME=ones; without NAME= "
                  "for all inputs");
   tool.addOption("--output", arguments.outputDir, "Folder to write output_k.npy to");
+  tool.addOption("--shape-sweep", arguments.sweep,
+                 "NAME=FIRST:LAST[:STEP]: run each of these sizes of a free dimension and print a table");
   tool.addOption("--labels", arguments.labels, "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
   tool.addOption("--iters", arguments.iterations, "Timed runs");
   tool.addOption("--warmup", arguments.warmup, "Runs before them");

@@ -26,11 +26,11 @@ StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const P
   LoadedProgram program;
   HPU_ASSIGN(bool isRecipe, isRecipeFile(path));
   if (isRecipe) {
-    for (const char* option :
-         {"--target", "--precision", "--keep-f32", "--calibrate", "--shape", "--dim", "-O", "--cache", "--cpu"})
+    for (const char* option : {"--target", "--precision", "--keep-f32", "--calibrate", "-O", "--cache", "--cpu"})
       if (tool.given(option))
         return invalidArgument(std::string(option) + " is for models; '" + path + "' is compiled already");
     HPU_ASSIGN(program.recipe, Recipe::load(path));
+    HPU_RETURN_IF_ERROR(checkSizeOptions(tool, path, program.recipe));
     program.precision = precisionOf(program.recipe);
     return program;
   }

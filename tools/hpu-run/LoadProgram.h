@@ -13,7 +13,8 @@
 
 namespace hpu::tools {
 
-/// The options of compilation; a build without the compiler has none of them.
+/// The options of compilation; a build without the compiler has none of them but --shape and --dim, which also give the
+/// sizes of a recipe's free dimensions.
 struct ProgramFlags {
   CompileFlags compile;
   void addTo(Tool& tool);
@@ -34,6 +35,9 @@ std::string programHelp();
 std::string programArgumentHelp();
 /// Settings that loading and running a program reads (Tool::setEnvironment).
 std::vector<std::string> programSettings();
+
+/// Sizes are for recipes with free dimensions. Errors: kInvalidArgument naming the option.
+Status checkSizeOptions(const Tool& tool, const std::string& path, const Recipe& recipe);
 
 /// A recipe computes in bf16 when any of its matrix products does.
 Precision precisionOf(const Recipe& recipe);

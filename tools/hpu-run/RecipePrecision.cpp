@@ -21,4 +21,12 @@ Precision precisionOf(const Recipe& recipe) {
   return narrowest;
 }
 
+Status checkSizeOptions(const Tool& tool, const std::string& path, const Recipe& recipe) {
+  if (!recipe.dims().empty()) return okStatus();
+  for (const char* option : {"--shape", "--dim"})
+    if (tool.given(option))
+      return invalidArgument(std::string(option) + ": '" + path + "' is compiled already, and has no free dimensions");
+  return okStatus();
+}
+
 }  // namespace hpu::tools

@@ -192,6 +192,15 @@ void bindCompile(py::module_& module) {
       .def("target", [](const Recipe& recipe) { return std::string(targetName(recipe.target())); })
       .def("inputs", [](const Recipe& recipe) { return describe(recipe.inputs()); })
       .def("outputs", [](const Recipe& recipe) { return describe(recipe.outputs()); })
+      .def("input_shapes", [](const Recipe& recipe,
+                              const std::map<std::string, int64_t>& dims) { return take(recipe.inputShapes(dims)); })
+      .def("dims",
+           [](const Recipe& recipe) {
+             py::dict dims;
+             for (const FreeDim& dim : recipe.dims())
+               dims[py::str(dim.name)] = py::make_tuple(dim.bounds.min, dim.bounds.max);
+             return dims;
+           })
       .def("workspace_bytes", &Recipe::workspaceBytes)
       .def("constant_bytes", &Recipe::constantBytes)
       .def("estimated_device_time_us", &Recipe::estimatedDeviceTimeUs);

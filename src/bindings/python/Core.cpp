@@ -188,9 +188,15 @@ TensorType tensorTypeOf(const std::string& dtype, const Shape& shape) {
 
 py::list describe(const std::vector<TensorInfo>& tensors) {
   py::list list;
-  for (const TensorInfo& tensor : tensors)
-    list.append(py::make_tuple(tensor.name, std::string(elementTypeName(tensor.type.element)),
-                               py::tuple(py::cast(tensor.type.shape))));
+  for (const TensorInfo& tensor : tensors) {
+    py::tuple shape(tensor.type.shape.size());
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (int64_t size = tensor.type.shape[d]; size == kDynamic)
+        shape[d] = py::none();
+      else
+        shape[d] = size;
+    list.append(py::make_tuple(tensor.name, std::string(elementTypeName(tensor.type.element)), shape));
+  }
   return list;
 }
 

@@ -86,7 +86,7 @@ Status waitFor(const Event& event, std::optional<double> seconds, const std::str
 ElementType elementTypeOf(const std::string& name);
 TensorType tensorTypeOf(const std::string& dtype, const Shape& shape);
 
-/// (name, dtype, shape) of each.
+/// (name, dtype, shape) of each; free dimensions are None.
 py::list describe(const std::vector<TensorInfo>& tensors);
 
 void bindCompile(py::module_& module);

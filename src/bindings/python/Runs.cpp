@@ -27,6 +27,33 @@ void checkArrays(const std::vector<py::array>& arrays, const std::vector<TensorI
   }
 }
 
+std::vector<Shape> shapesOf(const std::vector<py::array>& arrays) {
+  std::vector<Shape> shapes;
+  for (const py::array& array : arrays) shapes.emplace_back(array.shape(), array.shape() + array.ndim());
+  return shapes;
+}
+
+/// The recipe's inputs with the shapes of a run; shapes that do not fit are the launch's to refuse.
+std::vector<TensorInfo> sized(std::vector<TensorInfo> tensors, const std::vector<Shape>& shapes) {
+  if (shapes.size() != tensors.size()) throw py::value_error("a run takes an array for each input and output");
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (numElements(tensors[i].type.shape) == kDynamic) tensors[i].type.shape = shapes[i];
+  return tensors;
+}
+
+/// Buffers that are too small are replaced; work in flight owns what it uses.
+Status reserve(Device& device, const std::vector<TensorInfo>& tensors, std::vector<Buffer>& buffers) {
+  buffers.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t bytes = std::max<int64_t>(tensors[i].type.bytes(), 1);
+    if (buffers[i].valid() && buffers[i].size() >= bytes) continue;
+    auto made = device.allocate(bytes, tensors[i].name);
+    if (!made.ok()) return made.status();
+    buffers[i] = std::move(made).value();
+  }
+  return okStatus();
+}
+
 std::vector<py::object> objectsOf(const std::vector<py::array>& a, const std::vector<py::array>& b) {
   std::vector<py::object> objects(a.begin(), a.end());
   objects.insert(objects.end(), b.begin(), b.end());
@@ -114,32 +141,41 @@ Program::Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe)
   auto start = std::chrono::steady_clock::now();
   executable_ = take(Executable::load(device_->device, recipe_));
   loadMs_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  auto allocate = [&](const TensorInfo& info) {
-    return take(device_->device.allocate(std::max<int64_t>(info.type.bytes(), 1), info.name));
-  };
-  for (const TensorInfo& input : recipe_.inputs()) inputs_.push_back(allocate(input));
-  for (const TensorInfo& output : recipe_.outputs()) outputs_.push_back(allocate(output));
+  if (recipe_.dims().empty()) {
+    check(reserve(device_->device, recipe_.inputs(), inputs_));
+    check(reserve(device_->device, recipe_.outputs(), outputs_));
+  }
   lane_ = std::make_shared<Lane>(device_->device, recipe_.name());
+}
+
+std::vector<TensorInfo> Program::outputsFor(const std::vector<Shape>& inputs) const {
+  return take(executable_.outputs(inputs));
 }
 
 Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
                           const Event* marks) {
-  checkArrays(inputs, recipe_.inputs(), false);
-  checkArrays(outputs, recipe_.outputs(), true);
+  const bool fixed = recipe_.dims().empty();
+  const std::vector<Shape> shapes = fixed ? std::vector<Shape>() : shapesOf(inputs);
+  const std::vector<TensorInfo> inputInfos = fixed ? recipe_.inputs() : sized(recipe_.inputs(), shapes);
+  const std::vector<TensorInfo> outputInfos = fixed ? recipe_.outputs() : outputsFor(shapes);
+  checkArrays(inputs, inputInfos, false);
+  checkArrays(outputs, outputInfos, true);
   std::vector<const void*> from;
   std::vector<void*> to;
   for (const py::array& input : inputs) from.push_back(input.data());
   for (const py::array& output : outputs) to.push_back(const_cast<void*>(output.data()));
   auto enqueue = [&](Stream& stream) -> Status {
     auto mark = [&](tools::RunMark which) { return marks ? stream.record(marks[which]) : okStatus(); };
-    Status status = mark(tools::kRunStart);
+    Status status = reserve(device_->device, inputInfos, inputs_);
+    if (status.ok()) status = reserve(device_->device, outputInfos, outputs_);
+    if (status.ok()) status = mark(tools::kRunStart);
     for (size_t i = 0; status.ok() && i < from.size(); ++i)
-      if (int64_t bytes = recipe_.inputs()[i].type.bytes()) status = stream.copyToDevice(inputs_[i], from[i], bytes);
+      if (int64_t bytes = inputInfos[i].type.bytes()) status = stream.copyToDevice(inputs_[i], from[i], bytes);
     if (status.ok()) status = mark(tools::kRunUploaded);
-    if (status.ok()) status = executable_.launch(stream, inputs_, outputs_);
+    if (status.ok()) status = executable_.launch(stream, inputs_, outputs_, shapes);
     if (status.ok()) status = mark(tools::kRunLaunched);
     for (size_t i = 0; status.ok() && i < to.size(); ++i)
-      if (int64_t bytes = recipe_.outputs()[i].type.bytes()) status = stream.copyToHost(to[i], outputs_[i], bytes);
+      if (int64_t bytes = outputInfos[i].type.bytes()) status = stream.copyToHost(to[i], outputs_[i], bytes);
     if (status.ok()) status = mark(tools::kRunDownloaded);
     return status;
   };
@@ -151,11 +187,12 @@ std::shared_ptr<Request> Program::run(const std::vector<py::array>& inputs, cons
 }
 
 std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
-                                         const std::vector<std::shared_ptr<DeviceBuffer>>& outputs) {
+                                         const std::vector<std::shared_ptr<DeviceBuffer>>& outputs,
+                                         const std::vector<Shape>& inputShapes) {
   std::vector<Buffer> from, to;
   for (const auto& input : inputs) from.push_back(input->buffer);
   for (const auto& output : outputs) to.push_back(output->buffer);
-  Event done = lane_->enqueue([&](Stream& stream) { return executable_.launch(stream, from, to); }, {});
+  Event done = lane_->enqueue([&](Stream& stream) { return executable_.launch(stream, from, to, inputShapes); }, {});
   return std::make_shared<Request>(lane_, done, what());
 }
 
@@ -269,6 +306,8 @@ void bindRuns(py::module_& module) {
 
   py::class_<Program, std::shared_ptr<Program>>(module, "Program")
       .def(py::init<std::shared_ptr<OpenDevice>, const Recipe&>())
+      .def("outputs", [](const Program& program,
+                         const std::vector<Shape>& inputs) { return describe(program.outputsFor(inputs)); })
       .def("run", &Program::run)
       .def("launch", &Program::launch)
       .def("profile", &Program::profile)

@@ -87,11 +87,15 @@ class Program {
  public:
   Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe);
 
-  /// Copies in, a launch, copies out. Arrays are contiguous and of the recipe's sizes, and the outputs writable.
+  /// Names, types and shapes of the outputs for inputs of these shapes.
+  std::vector<TensorInfo> outputsFor(const std::vector<Shape>& inputs) const;
+  /// Copies in, a launch, copies out. Arrays are contiguous and of the recipe's sizes (free dimensions: of those that
+  /// the inputs have), and the outputs writable.
   std::shared_ptr<Request> run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs);
-  /// A launch with the caller's buffers.
+  /// A launch with the caller's buffers and the shapes of the inputs.
   std::shared_ptr<Request> launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
-                                  const std::vector<std::shared_ptr<DeviceBuffer>>& outputs);
+                                  const std::vector<std::shared_ptr<DeviceBuffer>>& outputs,
+                                  const std::vector<Shape>& inputShapes);
   /// The keys of hpu-run and, in "trace", those of `hpu-trace summary`.
   std::string profile(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs, int iterations,
                       int warmup, int top);
@@ -104,7 +108,7 @@ class Program {
   std::shared_ptr<OpenDevice> device_;
   Recipe recipe_;
   Executable executable_;
-  std::vector<Buffer> inputs_, outputs_;
+  std::vector<Buffer> inputs_, outputs_;  ///< As large as the largest run has needed. Guarded by the lane's order.
   std::shared_ptr<Lane> lane_;
   double loadMs_ = 0;
 };

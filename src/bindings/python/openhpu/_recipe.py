@@ -42,6 +42,11 @@ class Recipe:
         return list(self._outputs)
 
     @property
+    def dims(self):
+        """The free dimensions, whose sizes each run takes from its inputs: {name: (least, most)}; empty: all are fixed."""
+        return self._core.dims()
+
+    @property
     def report(self):
         """What the compiler said, with the keys of `hpu-compile --json`; None for a recipe from a file."""
         return self._report

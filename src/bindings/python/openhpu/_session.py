@@ -15,7 +15,7 @@ from ._awaiting import until_done
 from ._device import Buffer, check_target, dtype_name, shared_device
 from ._errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, integer, seconds
 from ._recipe import Recipe
-from ._tensors import device_array, from_bits, named, shape_text
+from ._tensors import TensorInfo, device_array, from_bits, named, shape_fits, shape_text
 
 
 # (request, device) of what may not be done yet, in order. Libraries cannot be torn down below a device that works: a process
@@ -91,6 +91,10 @@ class Future:
         return self.result()
 
 
+def _empty(infos):
+    return [np.empty(info.shape, dtype=info.bits_dtype) for info in infos]
+
+
 class Session:
     """A recipe that is loaded on a device and can be run any number of times, from any thread. Sessions without a device
     share one for each target."""
@@ -123,6 +127,7 @@ class Session:
 
     def run(self, *inputs, raw=False, timeout=None):
         """One run: with a dict of arrays by name, a dict of the outputs; with arrays in the order of the inputs, a list.
+        Free dimensions (recipe.dims) take the arrays' sizes, which may differ from run to run.
 
         bf16 and fp8 outputs are float32, or with raw=True their bits. `timeout` in seconds as of Future.result()."""
         timeout = seconds(timeout)  # Before anything is enqueued.
@@ -136,17 +141,20 @@ class Session:
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
         result is `outputs`. What is enqueued on this session runs in order."""
         self._check_open()
-        sides = []
-        for kind, infos, given in (("input", self._recipe.inputs, inputs), ("output", self._recipe.outputs, outputs)):
+        sides, shapes = [], []
+        for kind, given in (("input", inputs), ("output", outputs)):
+            infos = self._recipe.inputs if kind == "input" else self._outputs_for(shapes)
             buffers = named(given, infos, kind)
             for info, buffer in zip(infos, buffers):
                 if not isinstance(buffer, Buffer):
                     raise TypeError(f"{kind} '{info.name}': launch() takes openhpu.Buffer, not {type(buffer).__name__}")
-                if (buffer.dtype, buffer.shape) != (info.dtype, info.shape):
+                if buffer.dtype != info.dtype or not shape_fits(buffer.shape, info.shape):
                     raise InvalidArgumentError(f"{kind} '{info.name}' is {info.dtype} {shape_text(info.shape)}, but a buffer of "
                                                f"{buffer.dtype} {shape_text(buffer.shape)} was given")
             sides.append([buffer._core for buffer in buffers])
-        return Future(_track(self._core.launch(*sides), self._device), lambda: outputs)
+            if kind == "input" and self._recipe.dims:
+                shapes = [list(buffer.shape) for buffer in buffers]
+        return Future(_track(self._core.launch(*sides, shapes), self._device), lambda: outputs)
 
     def profile(self, *inputs, iters=10, warmup=1, top=10):
         """Times runs on both clocks: a dict with the keys of `hpu-run --json` (device_time_us is modelled,
@@ -157,16 +165,17 @@ class Session:
         iters, warmup, top = (integer(name, value, -1 << 31, (1 << 31) - 1)
                               for name, value in (("iters", iters), ("warmup", warmup), ("top", top)))
         arrays, _ = self._arrays(inputs)
-        return json.loads(self._core_open().profile(arrays, self._empty_outputs(), iters, warmup, top))
+        return json.loads(self._core_open().profile(arrays, _empty(self._outputs_for_arrays(arrays)), iters, warmup, top))
 
     def verify(self, inputs, expected, *, rtol=None, atol=None, precision="f32"):
         """Runs and compares with expected outputs, both as of run(): the keys of `hpu-verify --json`. An output passes
         when |a - b| <= atol * max|b| + rtol * |b| everywhere; the defaults are those of `precision`."""
         arrays, _ = self._arrays((inputs,) if isinstance(inputs, dict) else tuple(inputs))
-        wanted = named(expected, self._recipe.outputs, "output")
-        results = self._empty_outputs()
+        infos = self._outputs_for_arrays(arrays)
+        wanted = named(expected, infos, "output")
+        results = _empty(infos)
         self._core_open().run(arrays, results).wait(None)
-        return compare(self._recipe.outputs, results, wanted, rtol, atol, precision)
+        return compare(infos, results, wanted, rtol, atol, precision)
 
     def close(self):
         """Lets go of the device's memory, when runs that are enqueued are done. Later calls are errors."""
@@ -198,15 +207,21 @@ class Session:
         values = named(inputs[0] if by_name else inputs, infos, "input")
         return [device_array(value, info) for value, info in zip(values, infos)], by_name
 
-    def _empty_outputs(self):
-        return [np.empty(info.shape, dtype=info.bits_dtype) for info in self._recipe.outputs]
+    def _outputs_for(self, shapes):
+        """The outputs for inputs of these shapes."""
+        if not self._recipe.dims:
+            return self._recipe.outputs
+        return [TensorInfo(*one) for one in self._core_open().outputs(shapes)]
+
+    def _outputs_for_arrays(self, arrays):
+        return self._outputs_for([list(array.shape) for array in arrays])
 
     def _enqueue(self, inputs, raw, copy):
         arrays, by_name = self._arrays(inputs)
         if copy:
             arrays = [array.copy() for array in arrays]
-        outputs = self._recipe.outputs
-        results = self._empty_outputs()
+        outputs = self._outputs_for_arrays(arrays)
+        results = _empty(outputs)
 
         def finish():
             values = [bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types in numpy's terms, and arrays as the device wants them."""
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 import math
 
@@ -20,11 +20,12 @@ _BITS = {"bf16": (np.dtype(np.uint16), "bfloat16"), "f8e4m3": (np.dtype(np.uint8
 
 
 class TensorInfo(NamedTuple):
-    """A named input or output. dtype is OpenHPU's name of the element type: "f32", "bf16", "i64" …"""
+    """A named input or output. dtype is OpenHPU's name of the element type: "f32", "bf16", "i64" … A free dimension's size
+    is None."""
 
     name: str
     dtype: str
-    shape: Tuple[int, ...]
+    shape: Tuple[Optional[int], ...]
 
     @property
     def numpy_dtype(self):
@@ -38,7 +39,8 @@ class TensorInfo(NamedTuple):
 
     @property
     def nbytes(self):
-        return math.prod(self.shape) * self.bits_dtype.itemsize
+        """None when a dimension is free."""
+        return None if None in self.shape else math.prod(self.shape) * self.bits_dtype.itemsize
 
 
 def to_bits(values, dtype):
@@ -134,8 +136,13 @@ def from_dlpack(tensor):
     return HostTensor(bits, dtype)
 
 
+def shape_fits(shape, wanted):
+    """Whether it is `wanted`, where free dimensions take any size."""
+    return len(shape) == len(wanted) and all(fixed in (None, size) for size, fixed in zip(shape, wanted))
+
+
 def shape_text(shape):
-    return "x".join(str(dim) for dim in shape) if shape else "scalar"
+    return "x".join("?" if dim is None else str(dim) for dim in shape) if shape else "scalar"
 
 
 def _accepted(info):
@@ -159,7 +166,7 @@ def device_array(value, info, check_shape=True):
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"{where} is {_accepted(info)}; {type(value).__name__} does not convert: {error}") from None
     array = np.asarray(value)
-    if check_shape and array.shape != tuple(info.shape):
+    if check_shape and not shape_fits(array.shape, info.shape):
         raise InvalidArgumentError(f"{where} has the shape {shape_text(info.shape)}, but an array of shape "
                                    f"{shape_text(array.shape)} was given")
     if info.dtype in _BITS and array.dtype == np.float32:

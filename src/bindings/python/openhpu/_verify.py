@@ -23,12 +23,14 @@ def _decoded(info, data, raw=False):
     return bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype)
 
 
-def random_inputs(recipe, seed=0, low=None, high=None):
+def random_inputs(recipe, seed=0, low=None, high=None, *, dims=None):
     """A dict of arrays for a recipe's inputs, the same on every machine and as `hpu-run --input rand:SEED`: floats in
-    [-1, 1), integers and booleans 0 or 1, unless a range is given."""
+    [-1, 1), integers and booleans 0 or 1, unless a range is given. dims: sizes of the recipe's free dimensions, by name."""
     seed = integer("seed", seed, high=(1 << 64) - 1) % (1 << 64)
     span = None if low is None and high is None else (-1.0 if low is None else low, 1.0 if high is None else high)
-    return {info.name: _decoded(info, _core.random(info.dtype, list(info.shape), seed, span)) for info in recipe.inputs}
+    shapes = recipe._core.input_shapes({name: integer(name, size) for name, size in (dims or {}).items()})
+    infos = [info._replace(shape=tuple(shape)) for info, shape in zip(recipe.inputs, shapes)]
+    return {info.name: _decoded(info, _core.random(info.dtype, list(info.shape), seed, span)) for info in infos}
 
 
 def _interpreted(path, infos, inputs, given):

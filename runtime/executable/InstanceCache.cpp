@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executable/InstanceCache.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "arch/TargetDesc.h"
+#include "base/Format.h"
+#include "base/Spin.h"
+#include "base/StatusMacros.h"
+#include "runtime/device/DeviceState.h"
+#include "runtime/trace/Recorder.h"
+
+namespace hpu {
+namespace {
+
+uint64_t hashOf(const std::vector<Shape>& shapes) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio.
+  uint64_t hash = shapes.size();
+  for (const Shape& shape : shapes) {
+    hash = (hash ^ shape.size()) * kFactor;
+    for (int64_t size : shape) hash = ((hash >> 32) ^ hash ^ static_cast<uint64_t>(size)) * kFactor;
+  }
+  return hash;
+}
+
+}  // namespace
+
+StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::vector<Shape>& inputs) {
+  if (!inputs.empty()) return recipe::solveSizes(program, inputs);
+  std::string names;
+  for (const recipe::Symbol& symbol : program.dynamic->symbols) names += (names.empty() ? "" : ", ") + symbol.name;
+  return invalidArgument(base::strCat("recipe '", program.name, "' has free dimensions (", names,
+                                      "): a launch gives the shapes of its ", program.inputs.size(), " inputs"));
+}
+
+InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<const recipe::Program> program)
+    : device_(std::move(device)), program_(program), planned_(std::move(program), arch::targetDesc(program_->target)) {}
+
+/// With the mutex held.
+std::shared_ptr<Instance> InstanceCache::find(uint64_t hash, const std::vector<Shape>& inputs) {
+  for (Entry& entry : entries_)
+    if (entry.hash == hash && entry.inputs == inputs) {
+      entry.lastUse = ++uses_;
+      return entry.instance;
+    }
+  return nullptr;
+}
+
+StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>& inputs) {
+  const uint64_t hash = hashOf(inputs);
+  {
+    auto lock = base::lockSoon(mutex_);
+    if (auto known = find(hash, inputs)) return known;
+  }
+  HPU_ASSIGN(recipe::Sizes sizes, launchSizes(*program_, inputs));
+  const std::string name = "instantiate " + program_->name;
+  trace::HostScope scope(name);
+  const auto& symbols = program_->dynamic->symbols;
+  for (size_t s = 0; s < symbols.size(); ++s) scope.arg(symbols[s].name, sizes[s]);
+  HPU_ASSIGN(auto program, planned_.get(sizes));
+  HPU_ASSIGN(auto instance, Instance::load(device_, std::move(program), std::move(sizes)));
+  Entry dropped;  // Let go after the lock.
+  std::lock_guard lock(mutex_);
+  if (auto known = find(hash, inputs)) return known;  // Another thread was first.
+  if (entries_.size() == kMost) {
+    auto oldest = std::min_element(entries_.begin(), entries_.end(),
+                                   [](const Entry& a, const Entry& b) { return a.lastUse < b.lastUse; });
+    dropped = std::exchange(*oldest, std::move(entries_.back()));
+    entries_.pop_back();
+  }
+  entries_.push_back({hash, ++uses_, inputs, instance});
+  return instance;
+}
+
+}  // namespace hpu

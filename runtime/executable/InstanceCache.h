@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// InstanceCache: the instances of a recipe of free dimensions, by the shapes of a launch's inputs.
+// The one thing to know: an instance that is dropped for others lives on while launches or captures use it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "hpu/status.h"
+#include "hpu/types.h"
+#include "plan/Instantiate.h"
+#include "runtime/executable/Instance.h"
+
+namespace hpu {
+
+/// The sizes of a launch of a program of free dimensions. Errors: solveSizes'.
+StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::vector<Shape>& inputs);
+
+/// Any thread may call anything. Instances for different sizes are made beside each other.
+class InstanceCache {
+ public:
+  /// Instances that are kept, those used last.
+  static constexpr size_t kMost = 64;
+
+  InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<const recipe::Program> program);
+
+  /// Errors: solveSizes' (kInvalidArgument), plan::instantiate's and the driver's.
+  StatusOr<std::shared_ptr<Instance>> get(const std::vector<Shape>& inputs);
+
+ private:
+  struct Entry {
+    uint64_t hash = 0;
+    uint64_t lastUse = 0;
+    std::vector<Shape> inputs;
+    std::shared_ptr<Instance> instance;
+  };
+  std::shared_ptr<Instance> find(uint64_t hash, const std::vector<Shape>& inputs);
+
+  const std::shared_ptr<DeviceState> device_;
+  const std::shared_ptr<const recipe::Program> program_;
+  plan::Instances planned_;
+  std::mutex mutex_;  // Guards the next two.
+  std::vector<Entry> entries_;
+  uint64_t uses_ = 0;
+};
+
+}  // namespace hpu
