@@ -10,6 +10,7 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/import/Specialize.h"
+#include "compiler/interp/ConstantData.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -153,6 +154,11 @@ class Namer {
       if (StringAttr shorter = dim.isNamed() ? same_.lookup(dim.symbol) : StringAttr()) dim.symbol = shorter;
     value.setType(ir::withOrder(ir::tensorType(shape, now.getElementType()), ir::physicalOrder(now)));
     for (const SymDim& dim : shape)
+      if (dim.isNamed() && dim.size == 0)
+        return unimplemented(strCat("the size ", dim.symbol.str(), " of ", ir::unitName(op),
+                                    " is 0 for large sizes and not for others, which is not done for sizes that are "
+                                    "given late; give sizes"));
+    for (const SymDim& dim : shape)
       if (dim.isNamed() ? ir::exprOf(dim)->evaluate(samples_) != dim.size : depends(dim.size))
         return internalError(strCat("the size ", dim.size, " of ", ir::unitName(op), " (", ir::typeToString(inferred),
                                     ") depends on a dimension that is given late, and it is not known how"));
@@ -235,6 +241,15 @@ class GuardFinder {
                     ir::symElements(ir::tensorOf(reshape.getResult())));
     if (auto expand = dyn_cast<ir::ExpandOp>(op))
       return broadcast(op, shapeOf(expand.getX()), shapeOf(expand.getResult()));
+    if (auto gather = dyn_cast<ir::GatherOp>(op))
+      return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
+    if (auto gather = dyn_cast<ir::GatherElementsOp>(op))
+      return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
+    if (isa<ir::Conv2dOp, ir::ConvTranspose2dOp, ir::MaxPool2dOp, ir::AvgPool2dOp, ir::ResizeOp>(op)) {
+      for (const SymDim& dim : ArrayRef(shapeOf(op->getResult(0))).drop_front(2))
+        HPU_RETURN_IF_ERROR(relate(op, false, 1, ir::numberOf(dim)));
+      return okStatus();
+    }
     auto hpuOp = dyn_cast<ir::HpuOp>(op);
     if (!hpuOp || !hpuOp.isElementwise() || op->getNumResults() != 1) return okStatus();
     const SymShape result = shapeOf(op->getResult(0));
@@ -272,6 +287,18 @@ class GuardFinder {
       if (!(x == SymDim{1}) && !(y == SymDim{1})) HPU_RETURN_IF_ERROR(same(op, x, y));
     }
     return okStatus();
+  }
+  /// Constant indices are inside of the dimension; any others need an element.
+  Status indexed(Operation* op, mlir::Value x, mlir::Value indices, int64_t axis) {
+    int64_t most = 0;
+    if (auto constant = indices.getDefiningOp<ir::ConstantOp>()) {
+      HPU_ASSIGN(const interp::Tensor values, interp::tensorOf(constant.getValue()));
+      for (int64_t i = 0; i < values.count(); ++i) {
+        const int64_t index = values.integer(i);
+        most = std::max(most, index < 0 ? -1 - index : index);
+      }
+    }
+    return relate(op, false, most + 1, ir::numberOf(shapeOf(x)[static_cast<size_t>(axis)]));
   }
   Status inside(ir::SliceOp slice) {
     const SymShape from = shapeOf(slice.getX()), to = shapeOf(slice.getResult());
@@ -315,6 +342,11 @@ class Rebinder {
   int64_t at(StringAttr name, int64_t otherwise) {
     if (!name || name.empty()) return otherwise;
     const std::optional<int64_t> value = DimExpr::parse(name.getValue()).evaluate(samples_);
+    // What is empty now would be left out, and be missing at other sizes.
+    if (value == 0 && status_.ok())
+      status_ = unimplemented(strCat("the size ", name.str(),
+                                     " is 0 at some sizes that the model is compiled for, which is "
+                                     "not done; give sizes or other bounds"));
     if ((!value || *value < 0) && status_.ok())
       status_ = invalidArgument(strCat("the size ", name.str(), " would be ",
                                        value ? strCat(*value) : std::string("beyond 64 bits"), " within the bounds"));
@@ -323,6 +355,9 @@ class Rebinder {
   void retype(mlir::Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !ir::hasNamedSizes(type)) return;
+    if (value.getDefiningOp<ir::ConstantOp>() && status_.ok())
+      status_ = unimplemented(strCat("a constant of the sizes ", ir::typeToString(type),
+                                     " follows from sizes that are given late, which is not done; give sizes"));
     SymShape shape = ir::symShape(type);
     for (SymDim& dim : shape) dim.size = at(dim.symbol, dim.size);
     value.setType(ir::withOrder(ir::tensorType(shape, type.getElementType()), ir::physicalOrder(type)));

@@ -54,7 +54,7 @@ Status LateSizes::bind(ModuleOp module, llvm::function_ref<void(OpPassManager&)>
   smaller_.clear();
   for (const Sizes& sizes : importer::smallerSamples(module, guards_, samples_)) {
     OwningOpRef<ModuleOp> other = module.clone();
-    HPU_RETURN_IF_ERROR(importer::rebindModule(*other, sizes));
+    if (!importer::rebindModule(*other, sizes).ok()) continue;  // Something would be empty.
     PassManager manager(module.getContext());
     manager.enableVerifier(false);
     addTile(manager.nest<func::FuncOp>());
