@@ -305,8 +305,7 @@ class GuardFinder {
     for (size_t d = 0; d < from.size(); ++d) {
       SymInt start = slice.getStarts()[d];
       if (std::optional<ArrayAttr> names = slice.getStartSymbols())
-        if (auto name = dyn_cast<StringAttr>((*names)[d]); name && !name.empty())
-          start = {DimExpr::parse(name.getValue()), slice.getStarts()[d]};
+        start = ir::numberOf({slice.getStarts()[d], dyn_cast<StringAttr>((*names)[d])});
       const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
       const int64_t step = slice.getSteps()[d];
       HPU_RETURN_IF_ERROR(relate(slice, false, 0, start));
@@ -389,6 +388,11 @@ DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int
 
 }  // namespace
 
+bool holds(const SizeGuard& guard, const shape::SymbolBindings& sizes) {
+  const std::optional<int64_t> left = guard.left.evaluate(sizes), right = guard.right.evaluate(sizes);
+  return left && right && (guard.isEqual ? *left == *right : *left <= *right);
+}
+
 Status representModule(ModuleOp module, const ImportOptions& options, const std::map<std::string, DimBounds>& bounds) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");
@@ -462,11 +466,6 @@ Status unifySizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
 }
 
 namespace {
-
-bool holds(const SizeGuard& guard, const shape::SymbolBindings& sizes) {
-  const std::optional<int64_t> left = guard.left.evaluate(sizes), right = guard.right.evaluate(sizes);
-  return left && right && (guard.isEqual ? *left == *right : *left <= *right);
-}
 
 /// Makes one of the guard's symbols smaller so that it holds: the largest such size near its own, or a power of two of
 /// parts of it. False when there is none.

@@ -33,6 +33,8 @@ struct SizeGuard {
   shape::DimExpr left, right;
   std::string text;  ///< Who asks for it.
 };
+/// Whether it does for these sizes.
+bool holds(const SizeGuard& guard, const shape::SymbolBindings& sizes);
 /// Of a module that representModule has made, before other phases change it. Errors: kInternal for a relation without
 /// an expression.
 StatusOr<std::vector<SizeGuard>> sizeGuards(mlir::ModuleOp module);

@@ -20,9 +20,7 @@ namespace {
 SymbolicNumbers::Numbers numbersOf(ArrayRef<int64_t> values, ArrayAttr names) {
   SymbolicNumbers::Numbers numbers(values.begin(), values.end());
   for (size_t i = 0; names && i < names.size() && i < numbers.size(); ++i)
-    if (auto name = dyn_cast<StringAttr>(names[i]); name && !name.empty())
-      numbers[i] = name == ir::kNoExpression ? SymInt::unknown(values[i])
-                                             : SymInt(shape::DimExpr::parse(name.getValue()), values[i]);
+    numbers[i] = ir::numberOf({values[i], dyn_cast<StringAttr>(names[i])});
   return numbers;
 }
 

@@ -89,8 +89,7 @@ std::optional<BasicView<Number>> applied(Operation* op, const BasicView<Number>&
           Number start = slice.getStarts()[d];
           if constexpr (std::is_same_v<Number, SymInt>)
             if (std::optional<ArrayAttr> names = slice.getStartSymbols())
-              if (auto name = dyn_cast<StringAttr>((*names)[d]); name && !name.empty())
-                start = SymInt(shape::DimExpr::parse(name.getValue()), slice.getStarts()[d]);
+              start = numberOf({slice.getStarts()[d], dyn_cast<StringAttr>((*names)[d])});
           out.offset += start * in.strides[d];
         }
         return out;
@@ -135,12 +134,6 @@ std::optional<BasicView<Number>> resolved(BasicView<Number> base, ArrayRef<Opera
   return view;
 }
 
-SmallVector<int64_t> valuesOf(ArrayRef<SymInt> numbers) {
-  SmallVector<int64_t> values;
-  for (const SymInt& number : numbers) values.push_back(number.value());
-  return values;
-}
-
 /// The strides of a result that is not dense, by result; null for others.
 ArrayRef<int64_t> ownStrides(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -152,6 +145,12 @@ ArrayRef<int64_t> ownStrides(Value value) {
 }
 
 }  // namespace
+
+SmallVector<int64_t> valuesOf(ArrayRef<SymInt> numbers) {
+  SmallVector<int64_t> values;
+  for (const SymInt& number : numbers) values.push_back(number.value());
+  return values;
+}
 
 std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
                                                    ArrayRef<int64_t> shape) {
@@ -182,8 +181,7 @@ SymView baseSymView(Value value) {
   auto named = names && result.getResultNumber() < names.size() ? dyn_cast<ArrayAttr>(names[result.getResultNumber()])
                                                                 : ArrayAttr();
   for (size_t d = 0; named && d < named.size() && d < own.size(); ++d)
-    if (auto name = dyn_cast<StringAttr>(named[d]); name && !name.empty())
-      view.strides[d] = SymInt(shape::DimExpr::parse(name.getValue()), own[d]);
+    view.strides[d] = numberOf({own[d], dyn_cast<StringAttr>(named[d])});
   return view;
 }
 

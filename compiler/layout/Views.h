@@ -22,6 +22,9 @@ struct BasicView {
 using StridedView = BasicView<int64_t>;
 using SymView = BasicView<shape::SymInt>;
 
+/// At the representatives.
+llvm::SmallVector<int64_t> valuesOf(llvm::ArrayRef<shape::SymInt> numbers);
+
 /// On a unit: the strides of each result that is not dense (an empty list for one that is), as the phase memory writes
 /// them for a result that is part of a larger buffer.
 inline constexpr const char* kStridesAttr = "hpu.strides";

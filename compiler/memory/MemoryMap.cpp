@@ -42,10 +42,7 @@ std::optional<SymLocation> locateSymbolic(Value value) {
   auto own = cast<DictionaryAttr>(storages[result.getResultNumber()]);
   location.storage = own.getAs<IntegerAttr>("storage").getInt();
   const int64_t start = own.getAs<IntegerAttr>("start").getInt();
-  auto name = own.getAs<StringAttr>("name");
-  const shape::SymInt offset =
-      name ? shape::SymInt(shape::DimExpr::parse(name.getValue()), start) : shape::SymInt(start);
-  location.offset += offset * elementBytes;
+  location.offset += numberOf({start, own.getAs<StringAttr>("name")}) * elementBytes;
   return location;
 }
 

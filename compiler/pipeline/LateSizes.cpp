@@ -94,13 +94,18 @@ Status LateSizes::complete(ModuleOp module, const arch::TargetDesc& target, reci
   if (!options_.checkSchedule) return okStatus();
   const recipe::Sizes sample = recipe::sampleSizes(*program.dynamic);
   recipe::Sizes least;
-  for (const recipe::Symbol& symbol : program.dynamic->symbols) least.push_back(symbol.min);
-  for (const recipe::Sizes* sizes : {&sample, static_cast<const recipe::Sizes*>(&least)}) {
-    StatusOr<std::shared_ptr<recipe::Program>> instance = plan::instantiate(program, *sizes, target);
-    // At their least, sizes may be ones that guards refuse, and that the program has no meaning for.
-    if (!instance.ok() && sizes == &least) continue;
+  Sizes named;
+  for (const recipe::Symbol& symbol : program.dynamic->symbols) {
+    least.push_back(symbol.min);
+    named[symbol.name] = symbol.min;
+  }
+  std::vector<recipe::Sizes> tried = {sample};
+  if (llvm::all_of(guards_, [&](const importer::SizeGuard& guard) { return importer::holds(guard, named); }))
+    tried.push_back(std::move(least));
+  for (const recipe::Sizes& sizes : tried) {
+    StatusOr<std::shared_ptr<recipe::Program>> instance = plan::instantiate(program, sizes, target);
     if (!instance.ok()) return checked(instance.status());
-    const recipe::KernelReads reads = plan::kernelReads(program, *sizes, **instance);
+    const recipe::KernelReads reads = plan::kernelReads(program, sizes, **instance);
     HPU_RETURN_IF_ERROR(checked(recipe::checkSchedule(**instance, &reads)));
   }
   return okStatus();

@@ -17,12 +17,6 @@ using hpu::shape::SymInt;
 namespace hpu::schedule {
 namespace {
 
-SmallVector<int64_t> valuesOf(ArrayRef<SymInt> numbers) {
-  SmallVector<int64_t> values;
-  for (const SymInt& number : numbers) values.push_back(number.value());
-  return values;
-}
-
 int64_t alignUp(int64_t bytes) {
   return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
 }
