@@ -33,7 +33,7 @@ constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149,
 constexpr int64_t kMostPower = 64;
 /// On a module: names that guards say to be equal to shorter ones, with these.
 constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
-/// Where no bound is given: more elements no tensor of a recipe has (recipe/VerifierParts.h).
+/// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
 constexpr int64_t kLargestSize = int64_t{1} << 32;
 
 void addNumbers(func::FuncOp main, std::set<int64_t>& numbers) {

@@ -11,6 +11,7 @@
 #include "plan/Issue.h"
 #include "plan/Planner.h"
 #include "recipe/CommandAccess.h"
+#include "recipe/VerifierParts.h"
 
 namespace hpu::plan {
 
@@ -25,8 +26,8 @@ using recipe::TileStorage;
 namespace {
 
 constexpr auto kAlign = static_cast<int64_t>(recipe::kAlignment);
-/// Tensors have no more elements, and memory no more bytes (RecipeVerifier).
-constexpr int64_t kMostElements = int64_t{1} << 48, kMostBytes = int64_t{1} << 50;
+/// Memory has no more bytes (RecipeVerifier).
+constexpr int64_t kMostBytes = int64_t{1} << 50;
 /// Tiles that give way to their neighbours one by one; those that do then must be many, and all do.
 constexpr int kMostGiveWay = 16;
 
@@ -120,7 +121,7 @@ Status InstanceMemory::shapeTile(uint32_t t) {
   int64_t elements = 1;
   for (uint32_t size : tile.sizes) {
     HPU_ASSIGN(extents.emplace_back(), values_.at(size));
-    if (extents.back() < 0 || (extents.back() > 0 && elements > kMostElements / extents.back()))
+    if (extents.back() < 0 || (extents.back() > 0 && elements > recipe::kMaxPoints / extents.back()))
       return outOfRange(strCat("tile storage ", t, " has a negative size, or more than 2^48 elements"));
     elements *= std::max<int64_t>(extents.back(), 1);
   }

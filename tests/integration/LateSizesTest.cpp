@@ -48,46 +48,38 @@ tools::HostTensor randomTensor(const TensorType& type, uint32_t seed) {
   return tensor;
 }
 
-StatusOr<std::vector<tools::HostTensor>> run(Device& device, const Recipe& recipe) {
-  auto executable = Executable::load(device, recipe);
-  if (!executable.ok()) return executable.status();
+/// A launch with inputs of these shapes, and what comes out.
+StatusOr<std::vector<tools::HostTensor>> run(Device& device, Executable& executable, const std::vector<Shape>& shapes) {
   auto stream = Stream::create(device);
   if (!stream.ok()) return stream.status();
+  auto types = executable.outputs(shapes);
+  if (!types.ok()) return types.status();
   std::vector<Buffer> inputs, outputs;
   std::vector<tools::HostTensor> kept, results;
-  uint32_t seed = 1;
-  for (const TensorInfo& input : recipe.inputs()) {
-    kept.push_back(randomTensor(input.type, seed++));
-    auto buffer = device.allocate(std::max<int64_t>(input.type.bytes(), 1));
+  for (const TensorInfo& input : executable.recipe().inputs()) {
+    const TensorType type{input.type.element, shapes[inputs.size()]};
+    kept.push_back(randomTensor(type, static_cast<uint32_t>(inputs.size()) + 1));
+    auto buffer = device.allocate(std::max<int64_t>(type.bytes(), 1));
     if (!buffer.ok()) return buffer.status();
     inputs.push_back(*buffer);
     if (Status status = stream->copyToDevice(*buffer, kept.back().bytes.data(), kept.back().bytes.size()); !status.ok())
       return status;
   }
-  for (const TensorInfo& output : recipe.outputs()) {
+  for (const TensorInfo& output : *types) {
     auto buffer = device.allocate(std::max<int64_t>(output.type.bytes(), 1));
     if (!buffer.ok()) return buffer.status();
     outputs.push_back(*buffer);
   }
-  if (Status status = executable->launch(*stream, inputs, outputs); !status.ok()) return status;
+  if (Status status = executable.launch(*stream, inputs, outputs, shapes); !status.ok()) return status;
   for (size_t i = 0; i < outputs.size(); ++i) {
     tools::HostTensor& result = results.emplace_back();
-    result.type = recipe.outputs()[i].type;
+    result.type = (*types)[i].type;
     result.bytes.resize(static_cast<size_t>(result.type.bytes()));
     if (Status status = stream->copyToHost(result.bytes.data(), outputs[i], result.bytes.size()); !status.ok())
       return status;
   }
   if (Status status = stream->synchronize(60000); !status.ok()) return status;
   return results;
-}
-
-std::vector<Shape> inputShapes(const recipe::Program& program, const recipe::Sizes& sizes) {
-  const recipe::SizeValues values(*program.dynamic, sizes);
-  std::vector<Shape> shapes;
-  for (const TensorInfo& input : program.inputs) shapes.push_back(input.type.shape);
-  for (const recipe::Patch& patch : program.dynamic->patches)
-    if (patch.field == recipe::Patch::Field::kInputSize) shapes[patch.index][patch.dim] = *values.find(patch.expr);
-  return shapes;
 }
 
 /// The model with bounds, once, and for each of the sizes. What a size alone is refused for is refused at launch.
@@ -103,6 +95,8 @@ void check(const std::string& path, const Bounds& bounds, const std::vector<Dims
   opened.target = program.target;
   auto device = Device::open(opened);
   ASSERT_TRUE(device.ok()) << device.status().toString();
+  auto executable = Executable::load(*device, compiled->recipe);
+  ASSERT_TRUE(executable.ok()) << executable.status().toString();
   const arch::TargetDesc& target = arch::targetDesc(program.target);
   double ratio = 0;
   int timed = 0;
@@ -116,7 +110,9 @@ void check(const std::string& path, const Bounds& bounds, const std::vector<Dims
     CompileOptions fixed = given;
     fixed.dims = dims;
     auto expected = compileFile(path, fixed);
-    auto solved = recipe::solveSizes(program, inputShapes(program, own));
+    auto shapes = compiled->recipe.inputShapes(dims);
+    ASSERT_TRUE(shapes.ok()) << at << shapes.status().toString();
+    auto solved = recipe::solveSizes(program, *shapes);
     EXPECT_EQ(solved.ok(), expected.ok()) << at << solved.status().toString() << expected.status().toString();
     if (!solved.ok()) {
       if (std::getenv("HPU_LATE_VERBOSE")) std::printf("%s %s\n", at.c_str(), solved.status().message().c_str());
@@ -129,7 +125,9 @@ void check(const std::string& path, const Bounds& bounds, const std::vector<Dims
     const recipe::KernelReads reads = plan::kernelReads(program, own, **instance);
     Status checked = recipe::checkSchedule(**instance, &reads);
     EXPECT_TRUE(checked.ok()) << at << checked.toString();
-    auto got = run(*device, Recipe(*instance)), wanted = run(*device, expected->recipe);
+    auto alone = Executable::load(*device, expected->recipe);
+    ASSERT_TRUE(alone.ok()) << at << alone.status().toString();
+    auto got = run(*device, *executable, *shapes), wanted = run(*device, *alone, *shapes);
     ASSERT_TRUE(got.ok()) << at << got.status().toString();
     ASSERT_TRUE(wanted.ok()) << at << wanted.status().toString();
     ASSERT_EQ(got->size(), wanted->size());
@@ -139,13 +137,13 @@ void check(const std::string& path, const Bounds& bounds, const std::vector<Dims
       EXPECT_LE(comparison.maxAbs, given.precision == Precision::kF32 ? 2e-4 : 0.2) << at << "output " << i << "\n"
                                                                                     << tools::toText(comparison);
     }
-    const double alone = expected->recipe.estimatedDeviceTimeUs(), late = (*instance)->estimates.deviceTimeUs;
-    if (alone > 0 && late > 0) {
-      ratio += std::log(late / alone);
+    const double fixedUs = expected->recipe.estimatedDeviceTimeUs(), lateUs = (*instance)->estimates.deviceTimeUs;
+    if (fixedUs > 0 && lateUs > 0) {
+      ratio += std::log(lateUs / fixedUs);
       ++timed;
     }
     if (std::getenv("HPU_LATE_VERBOSE"))
-      std::printf("%s device %.1f us, for the size alone %.1f us\n", at.c_str(), late, alone);
+      std::printf("%s device %.1f us, for the size alone %.1f us\n", at.c_str(), lateUs, fixedUs);
   }
   const double mean = std::exp(ratio / std::max(timed, 1));
   if (std::getenv("HPU_LATE_VERBOSE"))

@@ -491,4 +491,11 @@ void Tool::progress(std::string_view line) {
   fflush(stderr);
 }
 
+StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return invalidArgument(option + " " + text + " is not NAME=VALUE");
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
 }  // namespace hpu::tools

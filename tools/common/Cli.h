@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hpu/status.h"
@@ -161,5 +162,8 @@ class Tool : public CommandLine {
   void put(std::string_view text);
   void putError(std::string_view line);
 };
+
+/// "NAME=VALUE" at the last '=' (names of ONNX inputs may hold anything else).
+StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option);
 
 }  // namespace hpu::tools

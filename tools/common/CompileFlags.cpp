@@ -76,13 +76,6 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   return options;
 }
 
-StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option) {
-  size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    return invalidArgument(option + " " + text + " is not NAME=VALUE");
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
   Table table({Column::name("op"), Column::name("node"), Column::text("reason")});
   constexpr size_t kMostRows = 200;

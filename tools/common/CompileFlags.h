@@ -25,9 +25,6 @@ struct CompileFlags {
   StatusOr<CompileOptions> options(Tool& tool) const;
 };
 
-/// "NAME=VALUE" at the last '=' (names of ONNX inputs may hold anything else).
-StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option);
-
 /// A table of unsupported nodes for people (the JSON list is in CompileFigures.h).
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes);
 

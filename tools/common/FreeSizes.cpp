@@ -2,7 +2,6 @@
 #include "tools/common/FreeSizes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
 #include "recipe/SizeValues.h"
+#include "tools/common/Cli.h"
 #include "tools/common/HostTensor.h"
 
 namespace hpu::tools {
@@ -19,16 +19,10 @@ namespace {
 
 using base::strCat;
 
-StatusOr<std::pair<std::string, std::string>> nameAndValue(const std::string& text, const std::string& option) {
-  const size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    return invalidArgument(strCat(option, ": '", text, "' is not NAME=VALUE"));
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
 bool parseSize(std::string_view text, int64_t& size) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  return error == std::errc() && end == text.data() + text.size() && size >= 0;
+  const StatusOr<int64_t> parsed = base::parseInt(text);
+  if (parsed.ok()) size = *parsed;
+  return parsed.ok() && size >= 0;
 }
 
 Status checkDim(const std::vector<FreeDim>& dims, const std::string& name, const std::string& option) {
@@ -58,7 +52,7 @@ void takeSizes(const recipe::Dynamic& dynamic, uint32_t input, const Shape& shap
 StatusOr<FreeSizes> parseFreeSizes(const std::vector<std::string>& dims, const std::vector<std::string>& shapes) {
   FreeSizes sizes;
   for (const std::string& text : dims) {
-    HPU_ASSIGN(auto pair, nameAndValue(text, "--dim"));
+    HPU_ASSIGN(auto pair, splitAssignment(text, "--dim"));
     if (pair.second.find(':') != std::string::npos) continue;
     int64_t size = 0;
     if (!parseSize(pair.second, size)) return invalidArgument(strCat("--dim: '", text, "' is not NAME=SIZE"));
@@ -67,7 +61,7 @@ StatusOr<FreeSizes> parseFreeSizes(const std::vector<std::string>& dims, const s
       return invalidArgument(strCat("--dim: '", pair.first, "' is ", known->second, " and ", size));
   }
   for (const std::string& text : shapes) {
-    HPU_ASSIGN(auto pair, nameAndValue(text, "--shape"));
+    HPU_ASSIGN(auto pair, splitAssignment(text, "--shape"));
     auto shape = parseShape(pair.second);
     if (!shape.ok()) return shape.status().withContext("--shape " + text);
     sizes.shapes[pair.first] = std::move(*shape);
@@ -121,7 +115,7 @@ StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSize
 }
 
 StatusOr<ShapeSweep> parseShapeSweep(const std::string& text, const Recipe& recipe) {
-  HPU_ASSIGN(auto pair, nameAndValue(text, "--shape-sweep"));
+  HPU_ASSIGN(auto pair, splitAssignment(text, "--shape-sweep"));
   ShapeSweep sweep;
   sweep.dim = pair.first;
   HPU_RETURN_IF_ERROR(checkDim(recipe.dims(), sweep.dim, "--shape-sweep"));

@@ -56,7 +56,7 @@ TEST(FreeSizes, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(errorOf({}, {"w=2x5"}), HasSubstr("--shape: the recipe has no input 'w'; it has x, k"));
   EXPECT_EQ(errorOf({"past=7"}, {"x=2x5", "k=11x8"}), "dimension 'past' is 7 by --dim, and 6 by the inputs");
   EXPECT_EQ(errorOf({"past=7", "seq=4"}, {"x=2x5"}), "input 'x' is [batch, seq] = 2x4, but 2x5 was given");
-  EXPECT_EQ(errorOf({"seq"}, {}), "--dim: 'seq' is not NAME=VALUE");
+  EXPECT_EQ(errorOf({"seq"}, {}), "--dim seq is not NAME=VALUE");
   EXPECT_EQ(errorOf({"seq=x"}, {}), "--dim: 'seq=x' is not NAME=SIZE");
   EXPECT_EQ(errorOf({"seq=2", "seq=3"}, {}), "--dim: 'seq' is 2 and 3");
 }
