@@ -12,4 +12,9 @@ constexpr int64_t ceilDiv(int64_t a, int64_t b) {
   return a / b + (a % b > 0);
 }
 
+/// a / b, rounded down; b > 0. Does not overflow.
+constexpr int64_t floorDiv(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+
 }  // namespace hpu::base

@@ -47,9 +47,6 @@ std::string convObstacle(const MmeDesc& mme, int64_t factor) {
 /// More than any memory, and little enough to compute with.
 constexpr int64_t kMostWeightBytes = int64_t{1} << 44;
 
-int64_t floorDiv(int64_t a, int64_t b) {
-  return a / b - (a % b < 0);
-}
 int64_t tapsOf(const MmeDesc& mme, int64_t factor) {
   if (mme.kind == MmeKind::kGemm) return factor;
   const int64_t window = mme.b.sizes[3], stride = mme.strides[1];
@@ -59,7 +56,7 @@ int64_t tapsOf(const MmeDesc& mme, int64_t factor) {
     // Output o gets from input j where o = j * stride + tap - pad: the multiples of the stride in what pixels 0 to
     // factor - 1 see.
     const int64_t pad = mme.padBegin[1];
-    return std::max<int64_t>(floorDiv(pad + factor - 1, stride) - ceilDiv(pad - (window - 1), stride) + 1, 1);
+    return std::max<int64_t>(base::floorDiv(pad + factor - 1, stride) - ceilDiv(pad - (window - 1), stride) + 1, 1);
   }
   if (factor == 1) return window;
   const int64_t reach = (window - 1) * mme.dilations[1];

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/Format.h"
+#include "base/Math.h"
 #include "base/StatusMacros.h"
 
 namespace hpu::recipe {
@@ -13,11 +14,6 @@ using base::strCat;
 namespace {
 
 using Kind = SizeExpr::Kind;
-
-/// Rounded down; the divisor is at least 1.
-int64_t floorDiv(int64_t a, int64_t b) {
-  return a / b - (a % b < 0);
-}
 
 /// coefficient * symbol + offset, or a number (symbol kNone). Not valid: it is neither.
 struct Linear {
@@ -77,7 +73,7 @@ std::vector<Linear> linearForms(const Dynamic& dynamic, const Sizes& known) {
         break;
       case Kind::kFloorDiv:
         if (arg(0).isNumber() && arg(1).isNumber() && arg(1).offset >= 1)
-          form = number(floorDiv(arg(0).offset, arg(1).offset));
+          form = number(base::floorDiv(arg(0).offset, arg(1).offset));
         break;
       case Kind::kMin:
       case Kind::kMax:
@@ -340,7 +336,7 @@ bool SizeValues::evaluate(const SizeExpr& expr, int64_t& value) const {
         break;
       case Kind::kFloorDiv:
         if (next < 1) return false;
-        value = floorDiv(value, next);
+        value = base::floorDiv(value, next);
         break;
       case Kind::kMin:
         value = std::min(value, next);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/Math.h"
 #include "shape/DimExprAtom.h"
 #include "shape/DimExprParser.h"
 
@@ -22,11 +23,6 @@ bool add(int64_t a, int64_t b, int64_t& out) {
 }
 bool mul(int64_t a, int64_t b, int64_t& out) {
   return !__builtin_mul_overflow(a, b, &out);
-}
-
-/// divisor > 0.
-int64_t roundedDown(int64_t value, int64_t divisor) {
-  return value / divisor - (value % divisor < 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -447,16 +443,16 @@ std::optional<DimExpr> DimExpr::floorDivNumber(int64_t divisor) const {
       constant = coefficient;
       continue;
     }
-    const int64_t quotient = roundedDown(coefficient, divisor), remainder = coefficient - quotient * divisor;
+    const int64_t quotient = base::floorDiv(coefficient, divisor), remainder = coefficient - quotient * divisor;
     if (quotient != 0) whole.terms_[factors] = quotient;
     if (remainder != 0) rest.terms_[factors] = remainder;
     common = std::gcd(common, remainder);
   }
-  if (rest.terms_.empty()) return whole.plus(roundedDown(constant, divisor));
+  if (rest.terms_.empty()) return whole.plus(base::floorDiv(constant, divisor));
   const int64_t most = divisor / common;
   for (auto& [factors, coefficient] : rest.terms_) coefficient /= common;
-  constant = roundedDown(constant, common);
-  const int64_t steps = roundedDown(constant, most);
+  constant = base::floorDiv(constant, common);
+  const int64_t steps = base::floorDiv(constant, most);
   constant -= steps * most;
   std::optional<DimExpr> sum = whole.plus(steps);
   if (!sum) return std::nullopt;

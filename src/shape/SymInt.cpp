@@ -3,15 +3,9 @@
 
 #include <algorithm>
 
+#include "base/Math.h"
+
 namespace hpu::shape {
-namespace {
-
-int64_t roundedDown(int64_t value, int64_t divisor) {
-  const int64_t quotient = value / divisor;
-  return quotient - (value % divisor != 0 && (value % divisor < 0) != (divisor < 0) ? 1 : 0);
-}
-
-}  // namespace
 
 SymInt::SymInt(const DimExpr& expr, int64_t value) : value_(value) {
   if (const std::optional<int64_t> number = expr.constant())
@@ -79,13 +73,13 @@ std::optional<SymInt> SymInt::dividedBy(const SymInt& divisor) const {
 }
 
 SymInt SymInt::floorDiv(const SymInt& divisor) const {
-  const int64_t value = roundedDown(value_, divisor.value_);
+  const int64_t value = base::floorDiv(value_, divisor.value_);
   if (isConstant() && divisor.isConstant()) return value;
   return combine(*this, divisor, value, [](const DimExpr& x, const DimExpr& y) { return x.floorDiv(y); });
 }
 
 SymInt SymInt::ceilDiv(const SymInt& divisor) const {
-  const int64_t value = -roundedDown(-value_, divisor.value_);
+  const int64_t value = base::ceilDiv(value_, divisor.value_);
   if (isConstant() && divisor.isConstant()) return value;
   return combine(*this, divisor, value, [](const DimExpr& x, const DimExpr& y) { return x.ceilDiv(y); });
 }
