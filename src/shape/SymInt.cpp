@@ -6,6 +6,13 @@
 #include "base/Math.h"
 
 namespace hpu::shape {
+namespace {
+
+int64_t roundedQuotient(int64_t value, int64_t divisor) {
+  return divisor < 0 ? base::floorDiv(-value, -divisor) : base::floorDiv(value, divisor);
+}
+
+}  // namespace
 
 SymInt::SymInt(const DimExpr& expr, int64_t value) : value_(value) {
   if (const std::optional<int64_t> number = expr.constant())
@@ -73,13 +80,13 @@ std::optional<SymInt> SymInt::dividedBy(const SymInt& divisor) const {
 }
 
 SymInt SymInt::floorDiv(const SymInt& divisor) const {
-  const int64_t value = base::floorDiv(value_, divisor.value_);
+  const int64_t value = roundedQuotient(value_, divisor.value_);
   if (isConstant() && divisor.isConstant()) return value;
   return combine(*this, divisor, value, [](const DimExpr& x, const DimExpr& y) { return x.floorDiv(y); });
 }
 
 SymInt SymInt::ceilDiv(const SymInt& divisor) const {
-  const int64_t value = base::ceilDiv(value_, divisor.value_);
+  const int64_t value = -roundedQuotient(-value_, divisor.value_);
   if (isConstant() && divisor.isConstant()) return value;
   return combine(*this, divisor, value, [](const DimExpr& x, const DimExpr& y) { return x.ceilDiv(y); });
 }

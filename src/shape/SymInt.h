@@ -51,7 +51,7 @@ class SymInt {
   SymInt& operator*=(const SymInt& other) { return *this = *this * other; }
   /// The quotient when the division leaves no remainder for any sizes.
   std::optional<SymInt> dividedBy(const SymInt& divisor) const;
-  /// Rounded down, up. The divisor's value is positive.
+  /// Rounded down, up. The divisor's value is not 0.
   SymInt floorDiv(const SymInt& divisor) const;
   SymInt ceilDiv(const SymInt& divisor) const;
   static SymInt max(const SymInt& a, const SymInt& b);
