@@ -5,6 +5,7 @@
 
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/interp/ConstantData.h"
 #include "hpu/version.h"
@@ -29,6 +30,7 @@ class Emitter {
     program_->producer = std::string("OpenHPU ") + HPU_VERSION_STRING;
     program_->target = options_.target;
     program_->numSignals = source_.getNumSignals();
+    addStates();
     Status status;
     for (Operation& op : source_.getBody().front()) {
       TypeSwitch<Operation*>(&op)
@@ -50,6 +52,7 @@ class Emitter {
 
   std::shared_ptr<recipe::Program> describe() {
     program_->target = options_.target;
+    addStates();
     for (Operation& op : source_.getBody().front())
       TypeSwitch<Operation*>(&op)
           .Case<sched::SectionOp>([&](auto section) { addSection(section); })
@@ -65,6 +68,17 @@ class Emitter {
   /// The compiler made the program, so a violation is its bug.
   static Status checked(Status status) {
     return status.ok() ? status : internalError("the compiled program does not verify: " + status.message());
+  }
+
+  void addStates() {
+    auto states = source_->getAttrOfType<ArrayAttr>(ir::kStatesAttr);
+    for (mlir::Attribute each : states ? states.getValue() : ArrayRef<mlir::Attribute>()) {
+      auto state = cast<DictionaryAttr>(each);
+      const ArrayRef<int64_t> capacity = state.getAs<DenseI64ArrayAttr>("capacity");
+      program_->states.push_back({static_cast<uint32_t>(state.getAs<IntegerAttr>("input").getInt()),
+                                  static_cast<uint32_t>(state.getAs<IntegerAttr>("output").getInt()),
+                                  {capacity.begin(), capacity.end()}});
+    }
   }
 
   void addSection(sched::SectionOp op) {

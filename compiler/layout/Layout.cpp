@@ -4,6 +4,7 @@
 #include "compiler/layout/Layout.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Orders.h"
 #include "compiler/layout/Views.h"
@@ -37,11 +38,12 @@ class LayoutAssigner {
   LayoutAssigner(func::FuncOp function, const LayoutOptions& options) : function_(function), options_(options) {}
 
   LogicalResult run() {
+    placeStates();
     for (Operation& op : llvm::make_early_inc_range(function_.getBody().front().without_terminator())) {
       if (!isUnit(&op)) continue;
       for (OpOperand& operand : op.getOpOperands())
         if (failed(settleOperand(operand))) return failure();
-      if (!options_.optimize || isa<RelayoutOp>(op)) continue;
+      if (!options_.optimize || isa<RelayoutOp>(op) || op.hasAttr(kStridesAttr)) continue;
       for (OpResult result : op.getResults()) setOrder(result, preferredOrder(&op, result.getResultNumber()));
       alignConstants(&op);
     }
@@ -53,6 +55,43 @@ class LayoutAssigner {
   }
 
  private:
+  /// What a state is after the launch lies where it was before: a concatenation that appends to it leaves the old rows
+  /// where they are, and writes the new ones behind. Everything else is copied there, behind all that reads the old
+  /// state.
+  void placeStates() {
+    Operation* terminator = function_.getBody().front().getTerminator();
+    llvm::DenseSet<Value> taken;
+    for (const StateMemory& state : statesOf(function_)) {
+      OpOperand& returned = terminator->getOpOperand(state.result);
+      if (returned.get() == function_.getArgument(state.argument)) continue;
+      SymInts strides;
+      for (int64_t stride : state.strides()) strides.push_back(stride);
+      const Value base = baseOf(returned.get());
+      if (appendsTo(base, returned.get(), state, strides) && taken.insert(base).second) {
+        setOrder(base, rowMajor(tensorOf(base).getRank()));
+        setStrides(base, *stridesOfBase(returned.get(), strides));
+        continue;
+      }
+      makeResolvable(returned.get(), terminator);
+      replaceByRelayout(returned, rowMajor(tensorOf(returned.get()).getRank()),
+                        "a state is copied to its place when no concatenation appends to it");
+      setStrides(returned.get(), strides);
+    }
+  }
+
+  /// `base`, which is returned as `value`, is a concatenation whose first part is the state as it was.
+  bool appendsTo(Value base, Value value, const StateMemory& state, const SymInts& strides) {
+    auto concat = base.getDefiningOp<ConcatOp>();
+    if (!concat) return false;
+    const std::optional<SymInts> own = stridesOfBase(value, strides);
+    const std::optional<SymView> first = resolveSymView(concat.getInputs().front());
+    return own && first && first->base == function_.getArgument(state.argument) && first->offset == 0 &&
+           first->sizes == symSizes(tensorOf(concat.getInputs().front())) &&
+           symElements(tensorOf(first->base)) == symElements(tensorOf(concat.getInputs().front())) &&
+           sameStrides(first->sizes, first->strides, *own) &&
+           tensorOf(base).getElementType() == tensorOf(first->base).getElementType();
+  }
+
   /// Only what strides say at the representatives, and not for all sizes, cannot be read when it is dense.
   static LogicalResult cannotRead(OpOperand& operand) {
     return withCode(StatusCode::kUnimplemented, operand.getOwner()->emitOpError())
@@ -147,6 +186,10 @@ class LayoutAssigner {
     Operation* terminator = function_.getBody().front().getTerminator();
     llvm::SmallPtrSet<Operation*, 8> taken;
     for (OpOperand& operand : terminator->getOpOperands()) {
+      if (stateOfResult(function_, operand.getOperandNumber())) {
+        returned_.insert(baseOf(operand.get()));
+        continue;
+      }
       makeResolvable(operand.get(), terminator);
       std::optional<StridedView> view = resolveView(operand.get());
       if (!view) return cannotRead(operand);
@@ -201,7 +244,10 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
       llvm::DenseSet<Value> returned;
       for (OpOperand& operand : op.getOpOperands()) {
         std::optional<StridedView> view = resolveView(operand.get());
-        if (!view || (!isUnit(&op) && !isDenseRowMajor(*view)))
+        const std::optional<StateMemory> state =
+            isUnit(&op) ? std::nullopt : stateOfResult(getOperation(), operand.getOperandNumber());
+        if (state && view && isInPlace(operand, *view, *state)) continue;
+        if (!view || state || (!isUnit(&op) && !isDenseRowMajor(*view)))
           return fail(op, "operand " + typeToString(tensorOf(operand.get())) + " is not a strided view after layout");
         if (!isUnit(&op) && !(returned.insert(view->base).second && ownBuffer(operand, *view)))
           return fail(op, "output " + std::to_string(operand.getOperandNumber()) + " is not a buffer of its own");
@@ -210,6 +256,14 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
   }
 
  private:
+  /// The state as it was, or a unit's result that lies as it does.
+  bool isInPlace(OpOperand& output, const StridedView& view, const StateMemory& state) {
+    if (output.get() == getOperation().getArgument(state.argument)) return true;
+    const SmallVector<int64_t> strides = state.strides();
+    for (auto [d, size] : llvm::enumerate(view.sizes))
+      if (size != 1 && view.strides[d] != strides[d]) return false;
+    return view.offset == 0 && ownBuffer(output, view);
+  }
   static bool ownBuffer(OpOperand& output, const StridedView& view) {
     Operation* def = view.base.getDefiningOp();
     return def && isUnit(def) && tensorOf(view.base).getNumElements() == tensorOf(output.get()).getNumElements();

@@ -2,6 +2,8 @@
 #include "compiler/layout/Views.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -134,14 +136,15 @@ std::optional<BasicView<Number>> resolved(BasicView<Number> base, ArrayRef<Opera
   return view;
 }
 
-/// The strides of a result that is not dense, by result; null for others.
-ArrayRef<int64_t> ownStrides(Value value) {
+/// The strides of a value that is not dense; empty for others.
+SmallVector<int64_t> ownStrides(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
+  if (std::optional<StateMemory> state = stateOfArgument(value)) return state->strides();
   auto result = dyn_cast<OpResult>(value);
   auto strides = result ? result.getOwner()->getAttrOfType<ArrayAttr>(kStridesAttr) : ArrayAttr();
   if (!strides || result.getResultNumber() >= strides.size() || type.getRank() == 0) return {};
   auto own = dyn_cast<DenseI64ArrayAttr>(strides[result.getResultNumber()]);
-  return own && own.size() == type.getRank() ? own.asArrayRef() : ArrayRef<int64_t>();
+  return own && own.size() == type.getRank() ? SmallVector<int64_t>(own.asArrayRef()) : SmallVector<int64_t>();
 }
 
 }  // namespace
@@ -162,21 +165,21 @@ std::optional<SymInts> reshapeStrides(ArrayRef<SymInt> sizes, ArrayRef<SymInt> s
 
 StridedView baseView(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
-  const ArrayRef<int64_t> own = ownStrides(value);
-  return {value, 0, SmallVector<int64_t>(type.getShape()),
-          own.empty() ? denseStrides(type) : SmallVector<int64_t>(own)};
+  const SmallVector<int64_t> own = ownStrides(value);
+  return {value, 0, SmallVector<int64_t>(type.getShape()), own.empty() ? denseStrides(type) : own};
 }
 
 SymView baseSymView(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   SymView view{value, 0, symSizes(type), {}};
-  const ArrayRef<int64_t> own = ownStrides(value);
+  const SmallVector<int64_t> own = ownStrides(value);
   if (own.empty()) {
     view.strides = symDenseStrides(type);
     return view;
   }
   view.strides.assign(own.begin(), own.end());
-  auto result = cast<OpResult>(value);
+  auto result = dyn_cast<OpResult>(value);
+  if (!result) return view;
   auto names = result.getOwner()->getAttrOfType<ArrayAttr>(kStrideNamesAttr);
   auto named = names && result.getResultNumber() < names.size() ? dyn_cast<ArrayAttr>(names[result.getResultNumber()])
                                                                 : ArrayAttr();
@@ -206,6 +209,66 @@ std::optional<StridedView> resolveView(Value value) {
 std::optional<SymView> resolveSymView(Value value) {
   const SmallVector<Operation*> chain = viewsBelow(value);
   return resolved(baseSymView(value), chain);
+}
+
+Value baseOf(Value value) {
+  viewsBelow(value);
+  return value;
+}
+
+std::optional<SymInts> stridesOfBase(Value value, SymInts strides) {
+  for (Operation* view : viewsBelow(value)) {
+    RankedTensorType source = tensorOf(view->getOperand(0));
+    if (auto transpose = dyn_cast<TransposeOp>(view)) {
+      SymInts in(strides.size());
+      for (auto [d, from] : llvm::enumerate(transpose.getPerm())) in[from] = strides[d];
+      strides = in;
+    } else if (isa<ReshapeOp>(view)) {
+      std::optional<SymInts> in = reshapeStrides(symSizes(tensorOf(view->getResult(0))), strides, symSizes(source));
+      if (!in) return std::nullopt;
+      strides = *in;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return strides;
+}
+
+bool sameStrides(ArrayRef<SymInt> sizes, ArrayRef<SymInt> a, ArrayRef<SymInt> b) {
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (!(sizes[d] == 1) && !(a[d] == b[d])) return false;
+  return true;
+}
+
+namespace {
+
+/// One entry of an attribute that has one a result; without any left, the attribute goes.
+void setOfResult(OpResult result, const char* name, Attribute value, Attribute none) {
+  Operation* unit = result.getOwner();
+  SmallVector<Attribute> all(unit->getNumResults(), none);
+  if (auto old = unit->getAttrOfType<ArrayAttr>(name)) all.assign(old.begin(), old.end());
+  all[result.getResultNumber()] = value;
+  if (llvm::all_of(all, [&](Attribute own) { return own == none; }))
+    unit->removeAttr(name);
+  else
+    unit->setAttr(name, ArrayAttr::get(unit->getContext(), all));
+}
+
+}  // namespace
+
+void setStrides(Value value, ArrayRef<SymInt> strides) {
+  auto result = cast<OpResult>(value);
+  Builder builder(value.getContext());
+  SmallVector<int64_t> numbers;
+  SmallVector<Attribute> names;
+  for (const SymInt& stride : strides) {
+    numbers.push_back(stride.value());
+    names.push_back(builder.getStringAttr(stride.isConstant() ? "" : stride.text()));
+  }
+  const bool isNamed = llvm::any_of(strides, [](const SymInt& stride) { return !stride.isConstant(); });
+  setOfResult(result, kStridesAttr, builder.getDenseI64ArrayAttr(numbers), builder.getDenseI64ArrayAttr({}));
+  setOfResult(result, kStrideNamesAttr, isNamed ? builder.getArrayAttr(names) : builder.getArrayAttr({}),
+              builder.getArrayAttr({}));
 }
 
 bool isDenseRowMajor(const StridedView& view) {

@@ -26,7 +26,7 @@ using SymView = BasicView<shape::SymInt>;
 llvm::SmallVector<int64_t> valuesOf(llvm::ArrayRef<shape::SymInt> numbers);
 
 /// On a unit: the strides of each result that is not dense (an empty list for one that is), as the phase memory writes
-/// them for a result that is part of a larger buffer.
+/// them for a result that is part of a larger buffer, and layout for one that is a state (dialect/hpu/States.h).
 inline constexpr const char* kStridesAttr = "hpu.strides";
 /// Beside it, the texts of strides that follow from sizes that are given late ("" for others).
 inline constexpr const char* kStrideNamesAttr = "hpu.stride_names";
@@ -50,6 +50,16 @@ std::optional<SymView> applyView(mlir::Operation* op, const SymView& in);
 /// express it at the representatives only.
 std::optional<StridedView> resolveView(mlir::Value value);
 std::optional<SymView> resolveSymView(mlir::Value value);
+
+/// What a chain of views starts from.
+mlir::Value baseOf(mlir::Value value);
+/// The strides that the base of `value` needs for `value` to have `strides`: view ops turned round. Only views that
+/// show every element of the base can be.
+std::optional<SymInts> stridesOfBase(mlir::Value value, SymInts strides);
+/// Those of dimensions of size 1 do not matter.
+bool sameStrides(llvm::ArrayRef<shape::SymInt> sizes, llvm::ArrayRef<shape::SymInt> a, llvm::ArrayRef<shape::SymInt> b);
+/// Writes kStridesAttr and kStrideNamesAttr for a unit's result; no strides: it is dense.
+void setStrides(mlir::Value value, llvm::ArrayRef<shape::SymInt> strides);
 
 /// True when the view covers its elements densely in row-major order from offset 0 on.
 bool isDenseRowMajor(const StridedView& view);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the plan back from the IR.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/memory/Memory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,7 +20,9 @@ std::optional<Location> locate(Value value) {
   auto elementBytes = elementSize(elementType(cast<RankedTensorType>(value.getType()).getElementType()));
   Location location{0, view->offset * elementBytes, *view};
   if (auto argument = dyn_cast<BlockArgument>(view->base)) {
-    location.section = argument.getArgNumber();
+    const std::optional<StateMemory> state = stateOfArgument(argument);
+    location.section = state ? sectionsOf(cast<func::FuncOp>(argument.getOwner()->getParentOp())).inputs + state->result
+                             : argument.getArgNumber();
     return location;
   }
   Operation* def = view->base.getDefiningOp();

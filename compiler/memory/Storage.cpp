@@ -6,6 +6,7 @@
 #include "compiler/memory/Storage.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
@@ -26,44 +27,6 @@ constexpr int64_t kLeastRunBytes = 64;
 using Strides = SymInts;
 using shape::SymInt;
 
-bool sameStrides(ArrayRef<SymInt> sizes, ArrayRef<SymInt> a, ArrayRef<SymInt> b) {
-  for (size_t d = 0; d < sizes.size(); ++d)
-    if (!(sizes[d] == 1) && !(a[d] == b[d])) return false;
-  return true;
-}
-
-/// The strides that the base of `value` needs for `value` to have `strides`: view ops turned round. Only views that
-/// show every element of the base can be.
-std::optional<Strides> stridesOfBase(Value value, Strides strides) {
-  while (Operation* def = value.getDefiningOp()) {
-    auto op = dyn_cast<HpuOp>(def);
-    if (!op || !op.isView()) break;
-    RankedTensorType source = tensorOf(def->getOperand(0));
-    if (auto transpose = dyn_cast<TransposeOp>(def)) {
-      Strides in(strides.size());
-      for (auto [d, from] : llvm::enumerate(transpose.getPerm())) in[from] = strides[d];
-      strides = in;
-    } else if (isa<ReshapeOp>(def)) {
-      std::optional<Strides> in = reshapeStrides(symSizes(tensorOf(value)), strides, symSizes(source));
-      if (!in) return std::nullopt;
-      strides = *in;
-    } else {
-      return std::nullopt;
-    }
-    value = def->getOperand(0);
-  }
-  return strides;
-}
-
-Value baseOf(Value value) {
-  while (Operation* def = value.getDefiningOp()) {
-    auto op = dyn_cast<HpuOp>(def);
-    if (!op || !op.isView()) break;
-    value = def->getOperand(0);
-  }
-  return value;
-}
-
 /// Calls visit for each operand of a unit or of the return that reads `value` through any view.
 void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
   for (OpOperand& use : value.getUses()) {
@@ -73,33 +36,6 @@ void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
     else
       visit(use);
   }
-}
-
-/// One entry of an attribute that has one a result; without any left, the attribute goes.
-void setOfResult(OpResult result, const char* name, Attribute value, Attribute none) {
-  Operation* unit = result.getOwner();
-  SmallVector<Attribute> all(unit->getNumResults(), none);
-  if (auto old = unit->getAttrOfType<ArrayAttr>(name)) all.assign(old.begin(), old.end());
-  all[result.getResultNumber()] = value;
-  if (llvm::all_of(all, [&](Attribute own) { return own == none; }))
-    unit->removeAttr(name);
-  else
-    unit->setAttr(name, ArrayAttr::get(unit->getContext(), all));
-}
-
-void setStrides(Value value, ArrayRef<SymInt> strides) {
-  auto result = cast<OpResult>(value);
-  Builder builder(value.getContext());
-  SmallVector<int64_t> numbers;
-  SmallVector<Attribute> names;
-  for (const SymInt& stride : strides) {
-    numbers.push_back(stride.value());
-    names.push_back(builder.getStringAttr(stride.isConstant() ? "" : stride.text()));
-  }
-  const bool isNamed = llvm::any_of(strides, [](const SymInt& stride) { return !stride.isConstant(); });
-  setOfResult(result, kStridesAttr, builder.getDenseI64ArrayAttr(numbers), builder.getDenseI64ArrayAttr({}));
-  setOfResult(result, kStrideNamesAttr, isNamed ? builder.getArrayAttr(names) : builder.getArrayAttr({}),
-              builder.getArrayAttr({}));
 }
 
 /// The op of `unit` that reads `operand` on the MME, if one does.
@@ -122,11 +58,14 @@ class Sharing {
 
   void run() {
     Operation* end = function_.getBody().front().getTerminator();
-    llvm::DenseMap<Value, int64_t> outputs;
-    for (OpOperand& operand : end->getOpOperands()) outputs[baseOf(operand.get())] = operand.getOperandNumber();
+    for (OpOperand& operand : end->getOpOperands()) outputs_[baseOf(operand.get())] = operand.getOperandNumber();
     for (Operation* unit : plan_.units) {
-      unit->removeAttr(kStridesAttr);
-      unit->removeAttr(kStrideNamesAttr);
+      // A state's are those of the phase layout.
+      const bool isState = llvm::any_of(unit->getResults(), [&](Value value) { return stateOf(value); });
+      if (!isState) {
+        unit->removeAttr(kStridesAttr);
+        unit->removeAttr(kStrideNamesAttr);
+      }
       if (std::optional<ChainLink> link = chainOf(unit)) {  // SRAM tiles (Rings.cpp).
         if (link->interleaved())
           setStrides(unit->getResult(0), symSlicedStrides(tensorOf(unit->getResult(0)), link->dim));
@@ -138,7 +77,11 @@ class Sharing {
         const Turn& turn = turns_[plan_.step[unit]];
         const SymInt bytes = symElements(tensorOf(value)) * elementBytes(tensorOf(value));
         Storage storage{{tensorBytes(value), turn.first, std::max(turn.last, last_[value])}, bytes, -1, {value}};
-        if (auto found = outputs.find(value); found != outputs.end()) storage.output = found->second;
+        if (auto found = outputs_.find(value); found != outputs_.end()) storage.output = found->second;
+        if (std::optional<StateMemory> state = stateOf(value)) {
+          storage.bytes = state->elements() * elementBytes(tensorOf(value));
+          storage.live.bytes = storage.bytes.value();
+        }
         plan_.storages.push_back(storage);
       }
     }
@@ -153,6 +96,12 @@ class Sharing {
   }
 
  private:
+  /// The state that a unit's result is.
+  std::optional<StateMemory> stateOf(Value value) {
+    auto found = outputs_.find(value);
+    return found == outputs_.end() ? std::nullopt : stateOfResult(function_, found->second);
+  }
+
   Storage& storageOf(Value value) { return plan_.storages[plan_.windows[value].storage]; }
 
   /// A result whose storage is its own alone and dense.
@@ -242,6 +191,7 @@ class Sharing {
   std::string writePart(ConcatOp concat, Value part, Window at, const Strides& strides) {
     Value base = baseOf(part);
     Operation* def = base.getDefiningOp();
+    if (std::optional<StateMemory> state = stateOfArgument(base); state && isThere(part, *state, concat)) return "";
     if (!def || !isUnit(def)) return def ? "it is a constant" : "it is an input of the model";
     if (tensorOf(part).getNumElements() == 0) return "it is empty";
     if (!isAlone(base)) return "it lies in another buffer already";
@@ -255,6 +205,12 @@ class Sharing {
     if (readers > 0 && runBytes(base, *own) < kLeastRunBytes)
       return "its runs of " + std::to_string(runBytes(base, *own)) + " bytes would slow its other readers down";
     return move(base, at, *own);
+  }
+
+  /// The state that the concatenation appends to.
+  bool isThere(Value part, const StateMemory& state, ConcatOp concat) {
+    const std::optional<StateMemory> whole = stateOf(concat.getResult());
+    return whole && whole->argument == state.argument && part == concat.getInputs().front();
   }
 
   /// Bytes that lie one behind the other.
@@ -304,7 +260,9 @@ class Sharing {
       int64_t copied = 0, parts = concat.getInputs().size();
       for (Value part : concat.getInputs()) {
         auto window = plan_.windows.find(baseOf(part));
+        const std::optional<StateMemory> state = stateOfArgument(baseOf(part));
         bool inside =
+            (state && isThere(part, *state, concat)) ||
             window != plan_.windows.end() && window->second.storage == plan_.windows[concat.getResult()].storage;
         copied += !inside;
       }
@@ -359,7 +317,8 @@ class Sharing {
   StoragePlan& plan_;
   const StorageOptions& options_;
   llvm::DenseMap<Value, int64_t> last_;
-  SmallVector<Turn> turns_;  ///< By step.
+  SmallVector<Turn> turns_;                 ///< By step.
+  llvm::DenseMap<Value, int64_t> outputs_;  ///< By what is returned, through views.
   int64_t goal_ = 0;
 };
 

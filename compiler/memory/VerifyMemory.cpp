@@ -2,6 +2,7 @@
 // The post-condition of the phase memory. It follows contents instead of live ranges, and knows nothing of storages:
 // from the step that writes a result to the last step that reads those bytes, no other unit may write one of them.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/memory/Storage.h"
@@ -93,9 +94,36 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
         if (writer.written == held.lastRead && replaces(writer) && !readByTurns(units, step, writer)) continue;
         return fail(writer.value, "overlaps a buffer that is alive with it");
       }
+    for (const Placed& writer : placed)
+      for (const StateMemory& state : statesOf(function))
+        if (writer.box.section == sections.inputs + state.result &&
+            isReadAfter(units, step, writer, function.getArgument(state.argument)))
+          return fail(writer.value, "overwrites a state that is still read");
   }
 
  private:
+  /// A unit that runs with the writer, or after it, reads of the state as it was what the writer writes.
+  static bool isReadAfter(ArrayRef<Operation*> units, llvm::DenseMap<Operation*, int64_t>& step, const Placed& writer,
+                          BlockArgument state) {
+    SmallVector<recipe::MemoryBox> written;
+    if (auto concat = dyn_cast<ConcatOp>(writer.unit)) {
+      for (size_t i = 0; i < concat.getInputs().size(); ++i)
+        if (!isPart(concat, i)) written.push_back(recipe::wholeBox(partOf(concat, i)));
+    } else {
+      written.push_back(writer.box);
+    }
+    for (Operation* unit : units) {
+      if (step[unit] < writer.written) continue;
+      for (Value operand : unit->getOperands()) {
+        if (baseOf(operand) != state || cast<RankedTensorType>(operand.getType()).getNumElements() == 0) continue;
+        const recipe::MemoryBox read = recipe::wholeBox(operandOf(operand, *locate(operand)));
+        if (llvm::any_of(written, [&](const recipe::MemoryBox& box) { return !recipe::disjoint(read, box); }))
+          return true;
+      }
+    }
+    return false;
+  }
+
   /// What is wrong with the SRAM tiles of a chained unit; null when nothing is. No tile of the units up to its reader
   /// may lie where they do.
   const char* chainFault(ArrayRef<Operation*> units, Operation* unit) const {
@@ -151,7 +179,7 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
   static bool isPart(ConcatOp concat, size_t index) {
     Value part = concat.getInputs()[index];
     std::optional<Location> location = locate(part);
-    if (!location || isa<BlockArgument>(location->view.base)) return false;
+    if (!location || (isa<BlockArgument>(location->view.base) && !stateOfArgument(location->view.base))) return false;
     recipe::Operand here = operandOf(part, *location), there = partOf(concat, index);
     if (here.section != there.section || here.offset != there.offset || here.type != there.type) return false;
     for (size_t d = 0; d < here.sizes.size(); ++d)

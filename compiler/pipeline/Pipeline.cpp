@@ -25,6 +25,7 @@
 #include "compiler/pipeline/LowerBound.h"
 #include "compiler/pipeline/NodeTrail.h"
 #include "compiler/pipeline/ShapesReport.h"
+#include "compiler/pipeline/States.h"
 #include "compiler/pipeline/Supported.h"
 #include "compiler/precision/KeepList.h"
 #include "compiler/precision/Precision.h"
@@ -123,6 +124,8 @@ class PhaseRunner {
       trail_.record(Phase::k_import, module_, "");
     }
     HPU_RETURN_IF_ERROR(late_.begin(module_, first));
+    if (auto function = module_.lookupSymbol<func::FuncOp>("main"); function && first <= Phase::k_normalize)
+      HPU_RETURN_IF_ERROR(bindStates(function, options_.states));
     for (const PhaseEntry& entry : phases()) {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
       auto start = Clock::now();
@@ -198,6 +201,7 @@ class PhaseRunner {
     // Before types change, and with those that the compiler chose.
     if (entry.phase == Phase::k_normalize) return checkSupported(function, target_, unsupported_);
     if (entry.phase != Phase::k_precision) return okStatus();
+    narrowStates(function);
     OwningOpRef<ModuleOp> sized;
     if (late_.isUsed()) {  // Of the sizes that the rest is chosen for, not of the representatives.
       HPU_ASSIGN(sized, late_.sized(module_));

@@ -84,6 +84,11 @@ std::string optionsText(const CompileOptions& options) {
     named(name);
     text += base::strCat("=", bounds.min, ":", bounds.max);
   }
+  if (!options.states.empty()) list("states", options.states.size());
+  for (const auto& [output, input] : options.states) {
+    named(output);
+    named(input);
+  }
   return text;
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/schedule/ProgramBuilder.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
@@ -207,16 +208,26 @@ void ProgramBuilder::finish(int64_t workspaceBytes, int64_t sramBytes) {
   auto add = [&](sched::SectionKind kind, int64_t bytes, StringAttr label, TypeAttr type) {
     sched::SectionOp::create(builder_, loc, kind, bytes, label, type);
   };
-  auto signature = [&](sched::SectionKind kind, Type type, StringAttr label) {
-    add(kind, tensorBytes(type), label, TypeAttr::get(type));
+  auto signature = [&](sched::SectionKind kind, Type type, StringAttr label, std::optional<StateMemory> state) {
+    const int64_t bytes = state ? state->elements() * elementBytes(cast<RankedTensorType>(type)) : tensorBytes(type);
+    add(kind, bytes, label, TypeAttr::get(type));
   };
   for (unsigned i = 0; i < sections_.inputs; ++i)
-    signature(sched::SectionKind::input, function_.getArgumentTypes()[i], name(function_.getArgAttrDict(i)));
+    signature(sched::SectionKind::input, function_.getArgumentTypes()[i], name(function_.getArgAttrDict(i)),
+              stateOfArgument(function_.getArgument(i)));
   for (unsigned i = 0; i < sections_.outputs; ++i)
-    signature(sched::SectionKind::output, function_.getResultTypes()[i], name(function_.getResultAttrDict(i)));
+    signature(sched::SectionKind::output, function_.getResultTypes()[i], name(function_.getResultAttrDict(i)),
+              stateOfResult(function_, i));
   add(sched::SectionKind::constant, constantBytes_, {}, {});
   add(sched::SectionKind::workspace, workspaceBytes, {}, {});
   add(sched::SectionKind::sram, sramBytes, {}, {});
+  SmallVector<Attribute> states;
+  for (const StateMemory& state : statesOf(function_))
+    states.push_back(
+        builder_.getDictionaryAttr({builder_.getNamedAttr("capacity", builder_.getDenseI64ArrayAttr(state.capacity)),
+                                    builder_.getNamedAttr("input", builder_.getI64IntegerAttr(state.argument)),
+                                    builder_.getNamedAttr("output", builder_.getI64IntegerAttr(state.result))}));
+  if (!states.empty()) program_->setAttr(kStatesAttr, builder_.getArrayAttr(states));
 }
 
 }  // namespace hpu::schedule

@@ -64,6 +64,11 @@ struct CompileOptions {
   /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes`
   /// and `dims` do not give a size is given late, from 1 where nothing is said.
   std::map<std::string, DimBounds> dimBounds;
+  /// Outputs that are inputs changed in place, by the output's name: a cache of keys and values stays in device memory,
+  /// and a launch writes what is new in it (Recipe::states). A '*' in both names stands for the same text:
+  /// {"present.*", "past_key_values.*"}. Where the model does not append to the input, what it computes is copied over
+  /// it. With a narrow precision states have that type.
+  std::map<std::string, std::string> states;
 };
 
 struct CompileStats {

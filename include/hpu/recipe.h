@@ -24,6 +24,14 @@ namespace recipe {
 struct Program;
 }
 
+/// An input and an output that are one tensor in device memory, which each launch changes in place, as a cache of keys
+/// and values (CompileOptions::states). Both get the same address. Its elements lie as in a dense tensor of `capacity`,
+/// whatever the sizes of a launch are: element (i, j, k) at (i * capacity.shape[1] + j) * capacity.shape[2] + k.
+struct StateInfo {
+  size_t input = 0, output = 0;  ///< Indices.
+  TensorType capacity;           ///< The memory, `capacity.bytes()`: at least the sizes of both in each dimension.
+};
+
 /// A shared, immutable handle; copying is cheap, any thread may use it.
 class HPU_API Recipe {
  public:
@@ -60,6 +68,8 @@ class HPU_API Recipe {
   /// Sizes that depend on those of a launch are kDynamic.
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
+  /// The tensors that launches change in place; empty: outputs are written only.
+  std::vector<StateInfo> states() const;
   /// The free dimensions, of which launches give the sizes (LaunchArguments::inputShapes); empty: all sizes are fixed.
   std::vector<FreeDim> dims() const;
   /// The shape of an input or output as people read it: "[batch, 2*seq, 64]"; empty when there is no such tensor.

@@ -286,7 +286,20 @@ StatusOr<BoundMemory> ExecutableState::bindWorkspace(const Instance& instance, u
 StatusOr<ExecutableState::Run> ExecutableState::prepare(const Instance& instance, LaunchBindings bindings) const {
   const recipe::Program& program = instance.program();
   Run run;
+  for (const recipe::State& state : program.states) {
+    BoundMemory& input = bindings.inputs[state.input];
+    if (input.address != bindings.outputs[state.output].address)
+      return invalidArgument(base::strCat(
+          instance.tensorText(false, state.input), " and ", instance.tensorText(true, state.output),
+          " are one tensor that the launch changes in place: give both the same memory, not ",
+          base::formatHex(input.address), " and ", base::formatHex(bindings.outputs[state.output].address)));
+    input.bytes = 0;  // The output stands for both.
+  }
   HPU_ASSIGN(run.inPlace, outputsOverInputs(bindings));
+  for (const recipe::State& state : program.states)
+    if (std::binary_search(run.inPlace.begin(), run.inPlace.end(), size_t{state.output}))
+      return invalidArgument(base::strCat(instance.tensorText(true, state.output),
+                                          " is changed in place, and lies over another input; give it its own memory"));
   const bool ownWorkspace = bindings.workspace.bytes == 0;
   const bool needsOurs = ownWorkspace && instance.workspaceBytes() > 0;
   run.shared = needsOurs || keepsState_ || !run.inPlace.empty();

@@ -62,12 +62,17 @@ Status Instance::measureSections() {
 
 int64_t Instance::neededBytes(bool isOutput, size_t index) const {
   const TensorInfo& tensor = (isOutput ? program_->outputs : program_->inputs)[index];
+  for (const recipe::State& state : program_->states)
+    if (index == (isOutput ? state.output : state.input))
+      return static_cast<int64_t>(recipe::stateBytes(*program_, state));
   if (numElements(tensor.type.shape) != kDynamic) return tensor.type.bytes();
   return (isOutput ? outputSectionBytes_ : inputSectionBytes_)[index];
 }
 
 int64_t Instance::boundBytes(size_t index) const {
   const Section& section = program_->sections[index];
+  // The section of its output stands for both.
+  if (section.kind == SectionKind::kInput && recipe::stateOf(*program_, section)) return 0;
   if (isBoundAtLaunch(section.kind)) return neededBytes(section.kind == SectionKind::kOutput, section.binding);
   return section.kind == SectionKind::kWorkspace ? static_cast<int64_t>(section.bytes) : 0;
 }

@@ -26,6 +26,7 @@ constexpr std::array kRows = {
     Row{"optLevel", "-O", "opt_level"},
     Row{"shapes", "--shape", "shapes"},
     Row{"dims", "--dim", "dims"},
+    Row{"states", "--state", "states"},
     Row{"stopAfter", "--stop-after", "", true},
     Row{"startFrom", "--start-from", "", true},
     Row{"dumpDir", "--dump-phases", "", true},

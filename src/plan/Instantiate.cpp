@@ -163,6 +163,7 @@ class Maker {
     p.target = source_.target;
     p.inputs = source_.inputs;
     p.outputs = source_.outputs;
+    p.states = source_.states;
     p.sections = source_.sections;
     p.constants = source_.constants;
     p.kernels = source_.kernels;
@@ -225,7 +226,8 @@ class Maker {
       if (recipe::boundedProduct(sizes, recipe::kMaxPoints) < 0)
         return outOfRange(strCat("tensor '", tensor.name, "' has the shape ", shapeToString(tensor.type.shape),
                                  " of more than 2^48 elements"));
-      section.bytes = static_cast<uint64_t>(tensor.type.bytes());
+      const recipe::State* state = recipe::stateOf(p, section);
+      section.bytes = state ? recipe::stateBytes(p, *state) : static_cast<uint64_t>(tensor.type.bytes());
     }
     HPU_RETURN_IF_ERROR(setKernels(memory));
     setPackings(memory);

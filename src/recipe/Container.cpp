@@ -118,6 +118,8 @@ std::string_view sectionIdName(SectionId id) {
       return "units";
     case SectionId::kKernelSizes:
       return "kernel sizes";
+    case SectionId::kStates:
+      return "states";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
@@ -127,6 +129,7 @@ std::string_view sectionIdName(SectionId id) {
 }
 
 uint16_t leastReaderMinor(const Program& program) {
+  if (!program.states.empty()) return 3;
   if (program.dynamic) return 2;
   std::vector<const Operand*> reads, writes;
   for (const Op& op : program.ops) appendOperands(op, reads, writes);
@@ -154,6 +157,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   if (!tables.packings.empty()) specs.push_back({SectionId::kPackings, 0});
   if (program.dynamic)
     for (SectionId id : kDynamicSections) specs.push_back({id, kRequired});
+  if (!program.states.empty()) specs.push_back({SectionId::kStates, kRequired});
   const bool hasIr = !program.ir.empty();
   const bool isSigned = !program.signature.empty();
   const uint32_t numSections = static_cast<uint32_t>(specs.size()) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;

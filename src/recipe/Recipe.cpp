@@ -5,6 +5,19 @@
 
 namespace hpu::recipe {
 
+const State* stateOf(const Program& program, const Section& section) {
+  if (section.kind != SectionKind::kInput && section.kind != SectionKind::kOutput) return nullptr;
+  for (const State& state : program.states)
+    if ((section.kind == SectionKind::kInput ? state.input : state.output) == section.binding) return &state;
+  return nullptr;
+}
+
+uint64_t stateBytes(const Program& program, const State& state) {
+  auto bytes = static_cast<uint64_t>(elementSize(program.inputs[state.input].type.element));
+  for (int64_t size : state.capacity) bytes *= static_cast<uint64_t>(size);
+  return bytes;
+}
+
 bool isEmpty(const Operand& operand) {
   return std::find(operand.sizes.begin(), operand.sizes.end(), 0) != operand.sizes.end();
 }

@@ -20,7 +20,7 @@ struct Dynamic;  // Dynamic.h.
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 2;
+inline constexpr uint16_t kFormatMinor = 3;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNone = 0xffffffffu;
@@ -199,6 +199,15 @@ struct Bundle {
   uint32_t slices = 1;
 };
 
+/// An input and an output that are one tensor in HBM, which launches change in place: they are bound to the same
+/// address. Ops use the output's section, which has its contents from before the launch; none uses the input's.
+/// Elements lie as in a dense tensor of the sizes `capacity`, whatever the sizes of a launch are.
+struct State {
+  uint32_t input = kNone, output = kNone;
+  std::vector<int64_t> capacity;  ///< By dimension: at least the sizes of the input and of the output.
+  bool operator==(const State&) const = default;
+};
+
 // ---- The whole --------------------------------------------------------------------------------------
 
 struct SourceNode {
@@ -216,6 +225,7 @@ struct Program {
   std::string producer;  ///< "OpenHPU 0.1.0"
   Target target = Target::kGaudi2;
   std::vector<TensorInfo> inputs, outputs;
+  std::vector<State> states;  ///< An input or output is in one at most.
   std::vector<Section> sections;
   std::vector<ConstantBlob> constants;
   std::vector<Kernel> kernels;
@@ -234,6 +244,11 @@ struct Program {
   /// representatives. Null: the program is for these sizes alone.
   std::shared_ptr<const Dynamic> dynamic;
 };
+
+/// The state that a section is bound to; null: none.
+const State* stateOf(const Program& program, const Section& section);
+/// Bytes of a state's memory; its program must be verified.
+uint64_t stateBytes(const Program& program, const State& state);
 
 /// It has no elements: nothing of it is read.
 bool isEmpty(const Operand& operand);

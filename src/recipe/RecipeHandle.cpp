@@ -154,6 +154,13 @@ const std::vector<TensorInfo>& Recipe::outputs() const {
   const auto* open = std::get_deleter<OpenTensors>(program_);
   return open ? open->outputs : programOf(*this).outputs;
 }
+std::vector<StateInfo> Recipe::states() const {
+  const recipe::Program& program = programOf(*this);
+  std::vector<StateInfo> states;
+  for (const recipe::State& state : program.states)
+    states.push_back({state.input, state.output, {program.inputs[state.input].type.element, state.capacity}});
+  return states;
+}
 std::vector<FreeDim> Recipe::dims() const {
   std::vector<FreeDim> dims;
   if (const auto& dynamic = programOf(*this).dynamic)

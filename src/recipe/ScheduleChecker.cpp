@@ -161,8 +161,8 @@ class Checker {
     const auto id = static_cast<uint32_t>(pending_.size());
     pending_.push_back({ref, access});
     // Where the section keeps nothing from before the launch, reads need a write first.
-    SectionKind kind = program_.sections[access.box.section].kind;
-    bool needsWrite = !access.write && kind != SectionKind::kPersistent;
+    const Section& section = program_.sections[access.box.section];
+    bool needsWrite = !access.write && section.kind != SectionKind::kPersistent && !stateOf(program_, section);
     uint64_t at = begin;
     bool anyWritten = false;
     for (auto it = map.lower_bound(begin); at < end; ++it) {

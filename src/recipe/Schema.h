@@ -42,6 +42,10 @@ void schema(Ar& ar, typename Ar::template Ref<Section> v) {
   ar(v.kind, v.binding, v.bytes);
 }
 template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<State> v) {
+  ar(v.input, v.output, v.capacity);
+}
+template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredConstant> v) {
   ar(v.section, v.offset, v.bytes, v.dataOffset);
 }
@@ -235,6 +239,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(tables.dynamic.units, tables.dynamic.choices, tables.dynamic.reorder), true;
     case SectionId::kKernelSizes:
       return ar(tables.dynamic.kernels), true;
+    case SectionId::kStates:
+      return ar(p.states), true;
     default:
       return false;
   }

@@ -30,6 +30,8 @@ std::string commandText(const Program& program, uint32_t queue, uint32_t command
 }
 
 uint64_t usableBytes(const Program& program, const Section& section) {
+  if (const State* state = stateOf(program, section))
+    return section.kind == SectionKind::kInput ? 0 : stateBytes(program, *state);
   if (section.kind == SectionKind::kInput) {
     return static_cast<uint64_t>(program.inputs[section.binding].type.bytes());
   }
@@ -60,6 +62,38 @@ Status verifySignature(const std::vector<TensorInfo>& tensors, std::string_view 
     if (boundedProduct(sizes, kMaxPoints) < 0) {
       return dataLoss(strCat(where, " has the shape ", shapeToString(type.shape),
                              ", with a negative size or more than 2^48 elements"));
+    }
+  }
+  return okStatus();
+}
+
+/// Before sections, which are as large as states ask for.
+Status verifyStates(const Program& program) {
+  std::vector<bool> inputUse(program.inputs.size()), outputUse(program.outputs.size());
+  for (size_t i = 0; i < program.states.size(); ++i) {
+    const State& state = program.states[i];
+    if (state.input >= program.inputs.size() || state.output >= program.outputs.size()) {
+      return dataLoss(strCat("state ", i, " is input ", state.input, " and output ", state.output,
+                             ", but the program has ", program.inputs.size(), " and ", program.outputs.size()));
+    }
+    const TensorInfo &input = program.inputs[state.input], &output = program.outputs[state.output];
+    const std::string where = strCat("state ", i, ", input '", input.name, "' and output '", output.name, "',");
+    if (inputUse[state.input] || outputUse[state.output]) return dataLoss(where + " shares a tensor with another one");
+    inputUse[state.input] = outputUse[state.output] = true;
+    if (input.type.element != output.type.element || input.type.shape.size() != state.capacity.size() ||
+        output.type.shape.size() != state.capacity.size()) {
+      return dataLoss(strCat(where, " of ", input.type.toString(), " and ", output.type.toString(),
+                             " has other types than its capacity of rank ", state.capacity.size()));
+    }
+    if (boundedProduct(state.capacity, kMaxPoints) < 0) {
+      return dataLoss(strCat(where, " has the capacity ", shapeToString(state.capacity),
+                             ", with a size below 1 or more than 2^48 elements"));
+    }
+    for (size_t d = 0; d < state.capacity.size(); ++d) {
+      if (std::max(input.type.shape[d], output.type.shape[d]) > state.capacity[d]) {
+        return dataLoss(strCat(where, " of ", input.type.toString(), " and ", output.type.toString(),
+                               " is larger than its capacity ", shapeToString(state.capacity)));
+      }
     }
   }
   return okStatus();
@@ -98,7 +132,9 @@ Status verifySections(const Program& program) {
           strCat("sections ", use[section.binding], " and ", i, " are both bound to ", what, " ", section.binding));
     }
     use[section.binding] = i;
-    auto needed = static_cast<uint64_t>(tensors[section.binding].type.bytes());
+    const State* state = stateOf(program, section);
+    const uint64_t needed =
+        state ? stateBytes(program, *state) : static_cast<uint64_t>(tensors[section.binding].type.bytes());
     if (section.bytes < needed) {
       return dataLoss(strCat("section ", i, " has ", section.bytes, " bytes, but its ", what, " ", section.binding,
                              " '", tensors[section.binding].name, "' needs ", needed));
@@ -154,6 +190,7 @@ Status verifyMemory(const Program& program) {
   }
   HPU_RETURN_IF_ERROR(verifySignature(program.inputs, "input"));
   HPU_RETURN_IF_ERROR(verifySignature(program.outputs, "output"));
+  HPU_RETURN_IF_ERROR(verifyStates(program));
   HPU_RETURN_IF_ERROR(verifySections(program));
   HPU_RETURN_IF_ERROR(verifyConstants(program));
   const Estimates& estimates = program.estimates;

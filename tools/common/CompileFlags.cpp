@@ -25,6 +25,10 @@ void CompileFlags::addTo(CommandLine& line) {
                  "computed at run time)");
   line.addOption("--shape", shapes, "Size of an input: NAME=1x3x224x224; may be repeated");
   line.addOption("--dim", dims, "Size of a named free dimension: NAME=8, or its bounds: NAME=1:512; may be repeated");
+  line.addOption(
+      "--state", states,
+      "An output that is an input changed in place in device memory (a KV cache): OUTPUT=INPUT; a '*' in both "
+      "stands for the same text; may be repeated");
   line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
@@ -67,6 +71,11 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     if (!size.ok() || *size < 0) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
     if (options.dimBounds.count(pair.first) || !options.dims.emplace(pair.first, *size).second)
       return invalidArgument("--dim " + pair.first + " is given twice");
+  }
+  for (const std::string& text : states) {
+    HPU_ASSIGN(auto pair, splitAssignment(text, "--state"));
+    if (!options.states.emplace(pair.first, pair.second).second)
+      return invalidArgument("--state " + pair.first + " is given twice");
   }
   options.cacheDir = cacheDir;
   if (cacheDir.empty() && !tool.given("--cache")) {

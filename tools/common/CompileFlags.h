@@ -14,7 +14,7 @@ namespace hpu::tools {
 struct CompileFlags {
   std::string target = "gaudi2";
   std::string precision = "f32";
-  std::vector<std::string> keepF32, shapes, dims;
+  std::vector<std::string> keepF32, shapes, dims, states;
   int optLevel = 2;
   std::string cacheDir, cpu, calibrate;
 

@@ -10,6 +10,7 @@
 #include "base/StatusMacros.h"
 #include "recipe/Container.h"
 #include "tools/common/Inputs.h"
+#include "tools/common/StateRows.h"
 
 namespace hpu::tools {
 namespace {
@@ -46,6 +47,10 @@ StatusOr<Session> Session::open(const Recipe& recipe, DeviceOptions options) {
 }
 
 Status Session::allocate(const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs) {
+  for (const StateInfo& state : recipe_.states()) {
+    HPU_RETURN_IF_ERROR(reserve(device_, {inputs[state.input].name, state.capacity}, inputBuffers_[state.input]));
+    outputBuffers_[state.output] = inputBuffers_[state.input];
+  }
   for (size_t i = 0; i < inputs.size(); ++i) HPU_RETURN_IF_ERROR(reserve(device_, inputs[i], inputBuffers_[i]));
   std::vector<HostTensor> tensors;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -89,22 +94,34 @@ Status Session::checkInputs(const std::vector<HostTensor>& inputs) const {
 
 Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* marks) {
   auto mark = [&](RunMark which) { return marks ? stream_.record(marks[which]) : okStatus(); };
+  const std::vector<StateInfo> states = recipe_.states();
+  states_.resize(states.size());
+  std::vector<std::vector<uint8_t>*> stateOfInput(inputs.size()), stateOfOutput(outputs_.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    states_[i] = spreadRows(inputs[states[i].input], states[i].capacity);
+    stateOfInput[states[i].input] = stateOfOutput[states[i].output] = &states_[i];
+  }
   HPU_RETURN_IF_ERROR(mark(kRunStart));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].bytes.empty())
-      HPU_RETURN_IF_ERROR(
-          stream_.copyToDevice(inputBuffers_[i], inputs[i].bytes.data(), static_cast<int64_t>(inputs[i].bytes.size())));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<uint8_t>& bytes = stateOfInput[i] ? *stateOfInput[i] : inputs[i].bytes;
+    if (bytes.empty()) continue;
+    HPU_RETURN_IF_ERROR(
+        stream_.copyToDevice(inputBuffers_[i], bytes.data(), static_cast<int64_t>(bytes.size())));
+  }
   HPU_RETURN_IF_ERROR(mark(kRunUploaded));
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_, inputShapes_));
   launchUs_ = 1000 * msSince(start);
   HPU_RETURN_IF_ERROR(mark(kRunLaunched));
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    if (!outputs_[i].bytes.empty())
-      HPU_RETURN_IF_ERROR(stream_.copyToHost(outputs_[i].bytes.data(), outputBuffers_[i],
-                                             static_cast<int64_t>(outputs_[i].bytes.size())));
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    std::vector<uint8_t>& bytes = stateOfOutput[i] ? *stateOfOutput[i] : outputs_[i].bytes;
+    if (bytes.empty()) continue;
+    HPU_RETURN_IF_ERROR(stream_.copyToHost(bytes.data(), outputBuffers_[i], static_cast<int64_t>(bytes.size())));
+  }
   HPU_RETURN_IF_ERROR(mark(kRunDownloaded));
-  return stream_.synchronize();
+  HPU_RETURN_IF_ERROR(stream_.synchronize());
+  for (size_t i = 0; i < states.size(); ++i) gatherRows(states_[i], states[i].capacity, outputs_[states[i].output]);
+  return okStatus();
 }
 
 StatusOr<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs) {

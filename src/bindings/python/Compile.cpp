@@ -22,6 +22,9 @@ CompileOptions optionsFrom(const py::dict& given) {
   options.optLevel = given["opt_level"].cast<int>();
   options.shapes = given["shapes"].cast<std::map<std::string, Shape>>();
   options.dims = given["dims"].cast<std::map<std::string, int64_t>>();
+  for (const auto& [name, bounds] : given["bounds"].cast<std::map<std::string, std::pair<int64_t, int64_t>>>())
+    options.dimBounds[name] = {bounds.first, bounds.second};
+  options.states = given["states"].cast<std::map<std::string, std::string>>();
   options.keepF32 = given["keep_f32"].cast<std::vector<std::string>>();
   options.ranges = given["ranges"].cast<std::map<std::string, double>>();
   options.reports = given["reports"].cast<std::vector<std::string>>();
@@ -194,6 +197,13 @@ void bindCompile(py::module_& module) {
       .def("outputs", [](const Recipe& recipe) { return describe(recipe.outputs()); })
       .def("input_shapes", [](const Recipe& recipe,
                               const std::map<std::string, int64_t>& dims) { return take(recipe.inputShapes(dims)); })
+      .def("states",
+           [](const Recipe& recipe) {
+             py::list states;
+             for (const StateInfo& state : recipe.states())
+               states.append(py::make_tuple(state.input, state.output, state.capacity.shape));
+             return states;
+           })
       .def("dims",
            [](const Recipe& recipe) {
              py::dict dims;

@@ -27,12 +27,6 @@ void checkArrays(const std::vector<py::array>& arrays, const std::vector<TensorI
   }
 }
 
-std::vector<Shape> shapesOf(const std::vector<py::array>& arrays) {
-  std::vector<Shape> shapes;
-  for (const py::array& array : arrays) shapes.emplace_back(array.shape(), array.shape() + array.ndim());
-  return shapes;
-}
-
 /// The recipe's inputs with the shapes of a run; shapes that do not fit are the launch's to refuse.
 std::vector<TensorInfo> sized(std::vector<TensorInfo> tensors, const std::vector<Shape>& shapes) {
   if (shapes.size() != tensors.size()) throw py::value_error("a run takes an array for each input and output");
@@ -153,11 +147,15 @@ std::vector<TensorInfo> Program::outputsFor(const std::vector<Shape>& inputs) co
 }
 
 Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
-                          const Event* marks) {
+                          const std::vector<Shape>& given, const Held& held, const Event* marks) {
   const bool fixed = recipe_.dims().empty();
-  const std::vector<Shape> shapes = fixed ? std::vector<Shape>() : shapesOf(inputs);
-  const std::vector<TensorInfo> inputInfos = fixed ? recipe_.inputs() : sized(recipe_.inputs(), shapes);
-  const std::vector<TensorInfo> outputInfos = fixed ? recipe_.outputs() : outputsFor(shapes);
+  const std::vector<Shape> shapes = fixed ? std::vector<Shape>() : given;
+  std::vector<TensorInfo> inputInfos = fixed ? recipe_.inputs() : sized(recipe_.inputs(), shapes);
+  std::vector<TensorInfo> outputInfos = fixed ? recipe_.outputs() : outputsFor(shapes);
+  const std::vector<StateInfo> states = recipe_.states();
+  if (held.size() != states.size()) throw py::value_error("a run takes the memory of each state");
+  // Nothing is copied to and from states.
+  for (const StateInfo& state : states) inputInfos[state.input].type.shape = outputInfos[state.output].type.shape = {0};
   checkArrays(inputs, inputInfos, false);
   checkArrays(outputs, outputInfos, true);
   std::vector<const void*> from;
@@ -172,7 +170,10 @@ Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vecto
     for (size_t i = 0; status.ok() && i < from.size(); ++i)
       if (int64_t bytes = inputInfos[i].type.bytes()) status = stream.copyToDevice(inputs_[i], from[i], bytes);
     if (status.ok()) status = mark(tools::kRunUploaded);
-    if (status.ok()) status = executable_.launch(stream, inputs_, outputs_, shapes);
+    std::vector<Buffer> in = inputs_, out = outputs_;
+    for (size_t i = 0; status.ok() && i < states.size(); ++i)
+      in[states[i].input] = out[states[i].output] = held[i]->buffer;
+    if (status.ok()) status = executable_.launch(stream, in, out, shapes);
     if (status.ok()) status = mark(tools::kRunLaunched);
     for (size_t i = 0; status.ok() && i < to.size(); ++i)
       if (int64_t bytes = outputInfos[i].type.bytes()) status = stream.copyToHost(to[i], outputs_[i], bytes);
@@ -182,8 +183,9 @@ Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vecto
   return lane_->enqueue(enqueue, objectsOf(inputs, outputs));
 }
 
-std::shared_ptr<Request> Program::run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs) {
-  return std::make_shared<Request>(lane_, enqueueRun(inputs, outputs, nullptr), what());
+std::shared_ptr<Request> Program::run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
+                                      const std::vector<Shape>& shapes, const Held& states) {
+  return std::make_shared<Request>(lane_, enqueueRun(inputs, outputs, shapes, states, nullptr), what());
 }
 
 std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
@@ -197,10 +199,11 @@ std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<Devic
 }
 
 std::string Program::profile(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
-                             int iterations, int warmup, int top) {
+                             const std::vector<Shape>& shapes, const Held& states, int iterations, int warmup,
+                             int top) {
   auto runOnce = [&](const Event* marks) {
     checkSignals();  // A short wait does not.
-    return waitFor(enqueueRun(inputs, outputs, marks), {}, what());
+    return waitFor(enqueueRun(inputs, outputs, shapes, states, marks), {}, what());
   };
   tools::RunTimes times = take(tools::timeRuns(device_->device, warmup, iterations, runOnce));
   tools::Json json = tools::Json::object();

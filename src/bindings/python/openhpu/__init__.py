@@ -17,6 +17,7 @@ from ._errors import (AbortedError, AlreadyExistsError, CancelledError, DataLoss
                       UnimplementedError)
 from ._recipe import Compilation, Recipe, compile, compile_async, load, supported_ops
 from ._session import Future, Session
+from ._state import State
 from ._tensors import HostTensor, TensorInfo, from_bits, from_dlpack, to_bits
 from ._verify import calibrate, random_inputs, trace, verify
 
@@ -24,7 +25,7 @@ __version__ = _core.version
 __all__ = ["AbortedError", "AlreadyExistsError", "Buffer", "CancelledError", "Compilation", "DataLossError",
            "DeadlineExceededError", "Device", "Error", "FailedPreconditionError", "Future", "HostTensor", "InternalError",
            "InvalidArgumentError", "MissingFileError", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "Recipe",
-           "ResourceExhaustedError", "Session", "TensorInfo", "UnavailableError", "UnimplementedError", "calibrate", "compile",
+           "ResourceExhaustedError", "Session", "State", "TensorInfo", "UnavailableError", "UnimplementedError", "calibrate", "compile",
            "compile_async", "from_bits", "from_dlpack", "load", "random_inputs", "supported_ops", "to_bits", "trace", "verify"]
 
 # What the interpreter was computing for a caller that was interrupted goes on; the process ends when it is done.

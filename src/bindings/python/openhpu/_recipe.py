@@ -11,7 +11,7 @@ import weakref
 
 from . import _core
 from ._awaiting import until_done
-from ._errors import DeadlineExceededError, Error, integer, MissingFileError, NotFoundError, seconds
+from ._errors import DeadlineExceededError, Error, integer, InvalidArgumentError, MissingFileError, NotFoundError, seconds
 from ._tensors import TensorInfo
 
 
@@ -45,6 +45,11 @@ class Recipe:
     def dims(self):
         """The free dimensions, whose sizes each run takes from its inputs: {name: (least, most)}; empty: all are fixed."""
         return self._core.dims()
+
+    @property
+    def states(self):
+        """The inputs that runs change in place, with their outputs: {input's name: output's name} (Session.state())."""
+        return {self._inputs[one].name: self._outputs[other].name for one, other, _ in self._core.states()}
 
     @property
     def report(self):
@@ -152,17 +157,32 @@ def missing_file(path):
         raise MissingFileError(error.message) from None
 
 
+def _sizes_and_bounds(dims):
+    """dims of compile(): those of one size, and those of (LEAST, MOST)."""
+    sizes, bounds = {}, {}
+    for name, size in (dims or {}).items():
+        if isinstance(size, (tuple, list)):
+            if len(size) != 2:
+                raise InvalidArgumentError(f"dims['{name}'] is a size, or (LEAST, MOST), not {len(size)} numbers")
+            bounds[name] = tuple(integer(f"dims['{name}'][{end}]", bound) for end, bound in enumerate(size))
+        else:
+            sizes[name] = integer(f"dims['{name}']", size)
+    return sizes, bounds
+
+
 def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None, reports=(),
-            explain=None, cache=None, cpu=""):
+            explain=None, cache=None, cpu="", states=None):
     """The options of compile() as the extension takes them."""
+    sizes, bounds = _sizes_and_bounds(dims)
     return {"target": target, "precision": precision, "opt_level": integer("opt_level", opt_level, -1 << 31, (1 << 31) - 1),
             "shapes": {name: [integer(f"shapes['{name}'][{axis}]", dim) for axis, dim in enumerate(shape)]
                        for name, shape in (shapes or {}).items()},
-            "dims": {name: integer(f"dims['{name}']", dim) for name, dim in (dims or {}).items()},
+            "dims": sizes, "bounds": bounds,
             "keep_f32": [keep_f32] if isinstance(keep_f32, str) else list(keep_f32),
             "ranges": {name: float(value) for name, value in (ranges or {}).items()},
             "reports": [reports] if isinstance(reports, str) else list(reports), "explain": explain or "",
-            "cache": os.environ.get("HPU_CACHE", "") if cache is None else os.fspath(cache), "cpu": cpu}
+            "cache": os.environ.get("HPU_CACHE", "") if cache is None else os.fspath(cache), "cpu": cpu,
+            "states": dict(states or {})}
 
 
 class Compilation:
@@ -232,18 +252,21 @@ class Compilation:
 
 
 def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,
-            reports=(), explain=None, cache=None, cpu=""):
+            reports=(), explain=None, cache=None, cpu="", states=None):
     """Compiles a model: the path of an ONNX file (or .mlir), its bytes, or an onnx.ModelProto.
 
     shapes: sizes of inputs with free dimensions, {"image": (8, 3, 224, 224)}; dims: of named free dimensions,
-    {"batch": 8}. precision: f32, bf16, f16, fp8, fp8_e5m2. opt_level: 0 to 3. keep_f32: ops and nodes that keep f32.
-    ranges: of fp8, the largest magnitude of each activation, as calibrate() finds them. reports: any of precision, fusion,
-    layout, tile, memory, schedule, time, shapes. explain: a node to follow through the phases. cache: a folder of compiled recipes
-    (default: HPU_CACHE; "" for none). cpu: "native" for smaller recipes.
+    {"batch": 8}, or bounds, {"batch": (1, 64)}: the recipe then runs with any sizes between them. precision: f32, bf16, f16,
+    fp8, fp8_e5m2. opt_level: 0 to 3. keep_f32: ops and nodes that keep f32. ranges: of fp8, the largest magnitude of each
+    activation, as calibrate() finds them. reports: any of precision, fusion, layout, tile, memory, schedule, time, shapes.
+    explain: a node to follow through the phases. cache: a folder of compiled recipes (default: HPU_CACHE; "" for none).
+    cpu: "native" for smaller recipes. states: outputs that are inputs changed in place, {"present.*": "past_key_values.*"}
+    (Session.state()).
 
     Other Python threads go on meanwhile, and Ctrl-C cancels the compilation."""
     compilation = compile_async(model, target=target, shapes=shapes, dims=dims, precision=precision, opt_level=opt_level,
-                                keep_f32=keep_f32, ranges=ranges, reports=reports, explain=explain, cache=cache, cpu=cpu)
+                                keep_f32=keep_f32, ranges=ranges, reports=reports, explain=explain, cache=cache, cpu=cpu,
+                                states=states)
     try:
         return compilation.result()
     except BaseException:
@@ -252,10 +275,11 @@ def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", 
 
 
 def compile_async(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,
-                  reports=(), explain=None, cache=None, cpu=""):
+                  reports=(), explain=None, cache=None, cpu="", states=None):
     """As compile(), but returns a Compilation at once, whose result is the recipe. Bytes and protos are copied; a file is
     not to be changed meanwhile."""
-    return Compilation(model, options(target, shapes, dims, precision, opt_level, keep_f32, ranges, reports, explain, cache, cpu))
+    return Compilation(model, options(target, shapes, dims, precision, opt_level, keep_f32, ranges, reports, explain, cache, cpu,
+                                      states))
 
 
 def load(recipe):

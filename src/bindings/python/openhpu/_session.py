@@ -15,6 +15,7 @@ from ._awaiting import until_done
 from ._device import Buffer, check_target, dtype_name, shared_device
 from ._errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, integer, seconds
 from ._recipe import Recipe
+from ._state import State
 from ._tensors import TensorInfo, device_array, from_bits, named, shape_fits, shape_text
 
 
@@ -91,10 +92,6 @@ class Future:
         return self.result()
 
 
-def _empty(infos):
-    return [np.empty(info.shape, dtype=info.bits_dtype) for info in infos]
-
-
 class Session:
     """A recipe that is loaded on a device and can be run any number of times, from any thread. Sessions without a device
     share one for each target."""
@@ -125,17 +122,35 @@ class Session:
     def outputs(self):
         return self._recipe.outputs
 
-    def run(self, *inputs, raw=False, timeout=None):
+    def state(self, **sizes):
+        """Memory on the device for the recipe's states (compile(states=...)), for run(..., state=...): with the sizes of free
+        dimensions that say how large the states are at first, state(batch=1, past=0). What is in it then is zeros."""
+        self._check_open()
+        if not self._recipe._core.states():
+            raise InvalidArgumentError(f"the recipe '{self._recipe.name}' has no states; compile with states={{OUTPUT: INPUT}}")
+        dims = self._recipe.dims
+        sizes = {name: integer(name, size) for name, size in sizes.items()}
+        # Other dimensions do not matter, which those of least and of greatest size show.
+        shapes = [self._recipe._core.input_shapes({**{name: bounds[end] for name, bounds in dims.items()}, **sizes})
+                  for end in (0, 1)]
+        for one, _, _ in self._recipe._core.states():
+            if shapes[0][one] != shapes[1][one]:
+                raise InvalidArgumentError(f"the size of the state '{self._recipe.inputs[one].name}' is not known; give sizes "
+                                           f"of {', '.join(sorted(set(dims) - set(sizes)))}")
+        return State(self, shapes[0])
+
+    def run(self, *inputs, raw=False, timeout=None, state=None):
         """One run: with a dict of arrays by name, a dict of the outputs; with arrays in the order of the inputs, a list.
-        Free dimensions (recipe.dims) take the arrays' sizes, which may differ from run to run.
+        Free dimensions (recipe.dims) take the arrays' sizes, which may differ from run to run. With a state (of state()), its
+        tensors are no inputs and outputs of the call: they stay on the device, and the run changes them there.
 
         bf16 and fp8 outputs are float32, or with raw=True their bits. `timeout` in seconds as of Future.result()."""
         timeout = seconds(timeout)  # Before anything is enqueued.
-        return self._enqueue(inputs, raw, copy=False).result(timeout)
+        return self._enqueue(inputs, raw, False, state).result(timeout)
 
-    def run_async(self, *inputs, raw=False):
+    def run_async(self, *inputs, raw=False, state=None):
         """As run(), but returns a Future at once. Inputs are copied: they may be changed after the call."""
-        return self._enqueue(inputs, raw, copy=True)
+        return self._enqueue(inputs, raw, True, state)
 
     def launch(self, inputs, outputs):
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
@@ -164,18 +179,16 @@ class Session:
             raise InvalidArgumentError("iters must be at least 1 and warmup at least 0")
         iters, warmup, top = (integer(name, value, -1 << 31, (1 << 31) - 1)
                               for name, value in (("iters", iters), ("warmup", warmup), ("top", top)))
-        arrays, _ = self._arrays(inputs)
-        return json.loads(self._core_open().profile(arrays, _empty(self._outputs_for_arrays(arrays)), iters, warmup, top))
+        call = _Call(self, inputs, None)
+        return json.loads(self._core_open().profile(call.arrays, call.results, call.shapes, call.buffers, iters, warmup, top))
 
     def verify(self, inputs, expected, *, rtol=None, atol=None, precision="f32"):
         """Runs and compares with expected outputs, both as of run(): the keys of `hpu-verify --json`. An output passes
         when |a - b| <= atol * max|b| + rtol * |b| everywhere; the defaults are those of `precision`."""
-        arrays, _ = self._arrays((inputs,) if isinstance(inputs, dict) else tuple(inputs))
-        infos = self._outputs_for_arrays(arrays)
-        wanted = named(expected, infos, "output")
-        results = _empty(infos)
-        self._core_open().run(arrays, results).wait(None)
-        return compare(infos, results, wanted, rtol, atol, precision)
+        call = _Call(self, (inputs,) if isinstance(inputs, dict) else tuple(inputs), None)
+        wanted = named(expected, call.infos, "output")
+        call.start(self._core_open()).wait(None)
+        return compare(call.infos, call.bits(), wanted, rtol, atol, precision)
 
     def close(self):
         """Lets go of the device's memory, when runs that are enqueued are done. Later calls are errors."""
@@ -199,36 +212,74 @@ class Session:
         self._check_open()
         return core
 
-    def _arrays(self, inputs):
-        """(the device's arrays in order, whether they were given by name)."""
-        self._check_open()
-        infos = self._recipe.inputs
-        by_name = len(inputs) == 1 and isinstance(inputs[0], dict)
-        values = named(inputs[0] if by_name else inputs, infos, "input")
-        return [device_array(value, info) for value, info in zip(values, infos)], by_name
-
     def _outputs_for(self, shapes):
         """The outputs for inputs of these shapes."""
         if not self._recipe.dims:
             return self._recipe.outputs
         return [TensorInfo(*one) for one in self._core_open().outputs(shapes)]
 
-    def _outputs_for_arrays(self, arrays):
-        return self._outputs_for([list(array.shape) for array in arrays])
-
-    def _enqueue(self, inputs, raw, copy):
-        arrays, by_name = self._arrays(inputs)
+    def _enqueue(self, inputs, raw, copy, state):
+        call = _Call(self, inputs, state)
         if copy:
-            arrays = [array.copy() for array in arrays]
-        outputs = self._outputs_for_arrays(arrays)
-        results = _empty(outputs)
+            call.arrays = [array.copy() for array in call.arrays]
 
         def finish():
-            values = [bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype)
-                      for bits, info in zip(results, outputs)]
-            return dict(zip((info.name for info in outputs), values)) if by_name else values
+            values = {info.name: bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype)
+                      for bits, info in zip(call.bits(), call.infos) if bits is not None}
+            return values if call.by_name else list(values.values())
 
-        return Future(_track(self._core_open().run(arrays, results), self._device), finish)
+        return Future(_track(call.start(self._core_open()), self._device), finish)
+
+
+class _Call:
+    """What one run reads and writes: dense arrays in the order of the recipe, and the memory of its states. With a `state`
+    of the caller's its tensors are none of the call's inputs and outputs."""
+
+    def __init__(self, session, inputs, state):
+        session._check_open()
+        recipe = session.recipe
+        pairs = [(one, other) for one, other, _ in recipe._core.states()]
+        if state is not None and (not isinstance(state, State) or state._session() is not session):
+            raise InvalidArgumentError("state: a run takes a State that this session's state() has made")
+        held = {one for one, _ in pairs} if state is not None else set()
+        infos = [info for index, info in enumerate(recipe.inputs) if index not in held]
+        self.by_name = len(inputs) == 1 and isinstance(inputs[0], dict)
+        given = iter([device_array(value, info)
+                      for value, info in zip(named(inputs[0] if self.by_name else inputs, infos, "input"), infos)])
+        self._own = state is None and bool(pairs)
+        self._state = State(session, [()] * len(recipe.inputs)) if self._own else state
+        shapes = dict(zip((one for one, _ in pairs), self._state._shapes)) if state is not None else {}
+        self.arrays = []
+        for index in range(len(recipe.inputs)):
+            self.arrays.append(np.empty(0, recipe.inputs[index].bits_dtype) if index in held else next(given))
+            shapes.setdefault(index, self.arrays[-1].shape)
+        self.shapes = [list(shapes[index]) for index in range(len(recipe.inputs))]
+        self.infos = session._outputs_for(self.shapes)
+        if self._own:
+            for one, _ in pairs:
+                self._state._assign(recipe.inputs[one].name, self.arrays[one])
+                self.arrays[one] = np.empty(0, recipe.inputs[one].bits_dtype)
+        self.buffers = [buffer._core for buffer in self._state._buffers] if pairs else []
+        self._of_states = {other: recipe.inputs[one].name for one, other in pairs}
+        self.results = [np.empty(0 if index in self._of_states else info.shape, dtype=info.bits_dtype)
+                        for index, info in enumerate(self.infos)]
+
+    def start(self, core):
+        """Enqueues it."""
+        if self._state is None:
+            return core.run(self.arrays, self.results, self.shapes, self.buffers)
+        with self._state._lock:
+            if [list(shape) for shape in self._state._shapes] != [self.shapes[one] for one, _ in self._state._pairs]:
+                raise FailedPreconditionError("state: another thread has used it meanwhile; a State is of one sequence of runs")
+            request = core.run(self.arrays, self.results, self.shapes, self.buffers)
+            self._state._grow(request, self.infos)
+        return request
+
+    def bits(self):
+        """By output: its array; None for one that stays in a state of the caller's."""
+        return [result if index not in self._of_states else
+                self._state.numpy(self._of_states[index], raw=True) if self._own else None
+                for index, result in enumerate(self.results)]
 
 
 def compare(infos, actual, expected, rtol, atol, precision):
