@@ -60,8 +60,17 @@ class LayoutAssigner {
   /// state.
   void placeStates() {
     Operation* terminator = function_.getBody().front().getTerminator();
+    const SmallVector<StateMemory> states = statesOf(function_);
+    // Views of states as they were: what one copy reads, another one may have overwritten.
+    for (const StateMemory& state : states) {
+      OpOperand& returned = terminator->getOpOperand(state.result);
+      if (returned.get() == function_.getArgument(state.argument) || !stateOfArgument(baseOf(returned.get()))) continue;
+      makeResolvable(returned.get(), terminator);
+      replaceByRelayout(returned, rowMajor(tensorOf(returned.get()).getRank()),
+                        "it is of a state that may be overwritten before it is copied");
+    }
     llvm::DenseSet<Value> taken;
-    for (const StateMemory& state : statesOf(function_)) {
+    for (const StateMemory& state : states) {
       OpOperand& returned = terminator->getOpOperand(state.result);
       if (returned.get() == function_.getArgument(state.argument)) continue;
       SymInts strides;

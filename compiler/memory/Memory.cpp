@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/memory/Rings.h"
@@ -28,8 +29,12 @@ constexpr size_t kMostLines = 16;
 HbmNeeds needsOf(func::FuncOp function, int64_t workspace) {
   HbmNeeds needs;
   needs.workspace = workspace;
-  for (Type type : function.getArgumentTypes()) needs.inputs += tensorBytes(type);
-  for (Type type : function.getResultTypes()) needs.outputs += tensorBytes(type);
+  for (BlockArgument argument : function.getArguments())
+    if (!stateOfArgument(argument)) needs.inputs += tensorBytes(argument.getType());
+  for (const auto& [index, type] : llvm::enumerate(function.getResultTypes())) {
+    const std::optional<StateMemory> state = stateOfResult(function, index);
+    needs.outputs += state ? state->elements() * elementBytes(cast<RankedTensorType>(type)) : tensorBytes(type);
+  }
   llvm::SmallPtrSet<Attribute, 16> seen;
   for (auto constant : function.getOps<ConstantOp>())
     if (seen.insert(constant.getValue()).second) needs.weights += tensorBytes(constant.getResult());

@@ -263,7 +263,7 @@ class Sharing {
         const std::optional<StateMemory> state = stateOfArgument(baseOf(part));
         bool inside =
             (state && isThere(part, *state, concat)) ||
-            window != plan_.windows.end() && window->second.storage == plan_.windows[concat.getResult()].storage;
+            (window != plan_.windows.end() && window->second.storage == plan_.windows[concat.getResult()].storage);
         copied += !inside;
       }
       plan_.partsCopied += copied;

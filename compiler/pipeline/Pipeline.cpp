@@ -389,7 +389,8 @@ class PhaseRunner {
       auto bytes = static_cast<int64_t>(section.bytes);
       if (section.kind == recipe::SectionKind::kConst) needs.weights += bytes;
       if (section.kind == recipe::SectionKind::kWorkspace) needs.workspace += bytes;
-      if (section.kind == recipe::SectionKind::kInput) needs.inputs += bytes;
+      // A state's memory is its output's.
+      if (section.kind == recipe::SectionKind::kInput && !recipe::stateOf(program, section)) needs.inputs += bytes;
       if (section.kind == recipe::SectionKind::kOutput) needs.outputs += bytes;
     }
     return needs;

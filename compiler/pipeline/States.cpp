@@ -21,8 +21,8 @@ namespace {
 
 using base::strCat;
 
-/// Bytes of one state; beyond any device's memory.
-constexpr int64_t kMostElements = int64_t{1} << 40;
+/// Beyond any device's memory: the bound of a size that nobody has given one, and a state's elements.
+constexpr int64_t kMostSize = int64_t{1} << 31, kMostElements = int64_t{1} << 40;
 
 std::vector<std::string> namesOf(func::FuncOp function, bool isOutput) {
   std::vector<std::string> names;
@@ -56,7 +56,7 @@ class StateBinder {
 
   Status bind(const std::string& output, const std::string& input) {
     const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
-    what_ = strCat("the state ", base::optionEntries("states", {{output, input}}));
+    what_ = strCat("'", base::clipped(output), "=", base::clipped(input), "' of ", base::optionName("states"));
     if (stars(output) > 1 || stars(output) != stars(input))
       return invalidArgument(what_ + " has a '*' in one name, or several; both names have one, or none");
     bool isAny = false;
@@ -92,9 +92,9 @@ class StateBinder {
     int64_t elements = 1;
     for (const auto& [a, b] : llvm::zip(ir::symShape(before), ir::symShape(after))) {
       const int64_t size = std::max<int64_t>({largest(a), largest(b), 1});
-      if (size > kMostElements / elements)
+      if (size > std::min(kMostSize, kMostElements / elements))
         return invalidArgument(strCat(what_, ": ", pair, " have no bound for the size ", sizeText(a), ", or ",
-                                      sizeText(b), "; give one: ", boundOptions(a, b)));
+                                      sizeText(b), "; give bounds to ", boundOptions(a, b)));
       elements *= size;
       capacity.push_back(size);
     }
@@ -116,9 +116,7 @@ class StateBinder {
       if (const std::optional<shape::DimExpr> size = dim.isNamed() ? ir::exprOf(dim) : std::nullopt)
         for (const std::string& name : size->symbols())
           if (!llvm::is_contained(names, name)) names.push_back(name);
-    std::vector<base::OptionEntry> entries;
-    for (const std::string& name : names) entries.emplace_back(name, "LEAST:MOST");
-    return base::optionEntries("dims", entries);
+    return strCat("'", base::clipped(base::join(names, "' and '")), "' (", base::optionName("dims"), ")");
   }
 
   func::FuncOp function_;

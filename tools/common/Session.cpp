@@ -105,8 +105,7 @@ Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* mark
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::vector<uint8_t>& bytes = stateOfInput[i] ? *stateOfInput[i] : inputs[i].bytes;
     if (bytes.empty()) continue;
-    HPU_RETURN_IF_ERROR(
-        stream_.copyToDevice(inputBuffers_[i], bytes.data(), static_cast<int64_t>(bytes.size())));
+    HPU_RETURN_IF_ERROR(stream_.copyToDevice(inputBuffers_[i], bytes.data(), static_cast<int64_t>(bytes.size())));
   }
   HPU_RETURN_IF_ERROR(mark(kRunUploaded));
   auto start = Clock::now();

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States: outputs that are inputs changed in place, beside numpy, over several runs."""
+
+import unittest
+
+import numpy as np
+from onnx import helper, numpy_helper, TensorProto
+
+from openhpu_cases import model_of, openhpu
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+RANDOM = np.random.default_rng(7)
+
+
+def rows(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def appending(axis=1, shape=("batch", "past", 8), new=("batch", "seq", 8)):
+    """A cache that grows along an axis, and what somebody reads of all of it."""
+    whole = list(shape)
+    whole[axis] = "all"
+    return model_of([helper.make_node("Concat", ["past", "new"], ["present"], axis=axis),
+                     helper.make_node("ReduceSum", ["present"], ["sum"], keepdims=0)],
+                    [("past", FLOAT, shape), ("new", FLOAT, new)], [("sum", FLOAT, ()), ("present", FLOAT, whole)])
+
+
+class Grows(unittest.TestCase):
+    """Caches that a concatenation appends to."""
+
+    def check(self, axis, shape, new, sizes):
+        bounds = {"batch": (1, 4), "past": (0, 12), "seq": (0, 5)}
+        recipe = openhpu.compile(appending(axis, shape, new), cache="", states={"present": "past"}, reports="layout",
+                                 dims={name: bounds[name] for name in {*shape, *new} if name in bounds})
+        self.assertEqual(recipe.states, {"past": "present"})
+        self.assertNotIn("copied to its place", recipe.report["reports"]["layout"])
+        with openhpu.Session(recipe) as session:
+            state = session.state(past=0, **({"batch": sizes[0]} if "batch" in shape else {}))
+            expected = np.zeros([{"batch": sizes[0], "past": 0}.get(dim, dim) for dim in shape], np.float32)
+            for seq in sizes[1:]:
+                part = rows(*[{"batch": sizes[0], "seq": seq}.get(dim, dim) for dim in new])
+                expected = np.concatenate([expected, part], axis)
+                total = session.run({"new": part}, state=state)
+                self.assertEqual(list(total), ["sum"])
+                np.testing.assert_allclose(total["sum"], expected.sum(), rtol=1e-5, atol=1e-5)
+                self.assertEqual(state.shapes["past"], expected.shape)
+                np.testing.assert_array_equal(state.numpy("past"), expected)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "past", session.run,
+                                   {"new": rows(*[{"batch": sizes[0], "seq": 5}.get(dim, dim) for dim in new])}, state=state)
+            np.testing.assert_array_equal(state.numpy("past"), expected)
+            state.reset()
+            self.assertEqual(state.numpy("past").size, 0)
+
+    def test_along_each_axis(self):
+        for axis in range(3):
+            shape, new = ["batch", 3, 8], ["batch", 3, 8]
+            if axis == 0:
+                shape, new = [2, 3, 8], [2, 3, 8]
+            shape[axis], new[axis] = "past", "seq"
+            with self.subTest(axis=axis):
+                self.check(axis, tuple(shape), tuple(new), (2, 3, 1, 0, 5, 4))
+
+    def test_a_state_is_full_at_its_bound(self):
+        recipe = openhpu.compile(appending(), cache="", states={"present": "past"},
+                                 dims={"batch": 2, "past": (0, 6), "seq": (1, 2)})
+        with openhpu.Session(recipe) as session:
+            state = session.state(past=0)
+            self.assertEqual(state.nbytes, 2 * 8 * 8 * 4)
+            parts = [rows(2, 2, 8) for _ in range(4)]
+            for part in parts:
+                session.run({"new": part}, state=state)
+            np.testing.assert_array_equal(state.numpy("past"), np.concatenate(parts, 1))
+            with self.assertRaisesRegex(openhpu.InvalidArgumentError, "'past'.*6"):
+                session.run({"new": parts[0]}, state=state)
+
+    def test_without_a_state_of_the_caller_it_is_an_input_and_an_output(self):
+        recipe = openhpu.compile(appending(), cache="", states={"present": "past"},
+                                 dims={"batch": (1, 4), "past": (0, 9), "seq": (1, 3)})
+        past, new = rows(3, 7, 8), rows(3, 2, 8)
+        with openhpu.Session(recipe) as session:
+            outputs = session.run({"past": past, "new": new})
+            np.testing.assert_array_equal(outputs["present"], np.concatenate([past, new], 1))
+            state = session.state(batch=3, past=0)
+            state.assign("past", past)
+            session.run({"new": new}, state=state)
+            np.testing.assert_array_equal(state.numpy("past"), outputs["present"])
+            self.assertTrue(session.verify({"past": past, "new": new}, outputs)["passed"])
+
+    def test_fixed_sizes(self):
+        recipe = openhpu.compile(appending(), cache="", states={"present": "past"}, dims={"batch": 2, "past": 5, "seq": 1})
+        past, new = rows(2, 5, 8), rows(2, 1, 8)
+        with openhpu.Session(recipe) as session:
+            state = session.state()
+            state.assign("past", past)
+            session.run({"new": new}, state=state)
+            np.testing.assert_array_equal(state.numpy("past"), np.concatenate([past, new], 1))
+
+    def test_states_are_as_narrow_as_what_is_computed(self):
+        model = model_of([helper.make_node("MatMul", ["x", "w"], ["new"]),
+                          helper.make_node("Concat", ["past", "new"], ["present"], axis=0),
+                          helper.make_node("MatMul", ["present", "w"], ["y"])],
+                         [("past", FLOAT, ("past", 16)), ("x", FLOAT, (1, 16))],
+                         [("y", FLOAT, ("all", 16)), ("present", FLOAT, ("all", 16))])
+        model.graph.initializer.append(numpy_helper.from_array(rows(16, 16), "w"))
+        recipe = openhpu.compile(model, cache="", states={"present": "past"}, dims={"past": (0, 9)}, precision="bf16")
+        self.assertEqual([info.dtype for info in recipe.inputs], ["bf16", "f32"])
+        with openhpu.Session(recipe) as session:
+            state = session.state(past=0)
+            self.assertEqual(state.nbytes, 10 * 16 * 2)
+            for count in range(1, 11):
+                self.assertEqual(session.run({"x": rows(1, 16)}, state=state)["y"].shape, (count, 16))
+            self.assertEqual(state.numpy("past").shape, (10, 16))
+
+
+class Changes(unittest.TestCase):
+    """States that are computed anew."""
+
+    def steps(self, model, states, first, inputs, count, step):
+        """`count` runs from the states `first`, beside step(states, inputs) -> (states, outputs) of numpy."""
+        recipe = openhpu.compile(model, cache="", states=states)
+        with openhpu.Session(recipe) as session:
+            state = session.state()
+            for name, value in first.items():
+                state.assign(name, value)
+            expected = dict(first)
+            for _ in range(count):
+                given = {name: rows(*shape) for name, shape in inputs.items()}
+                expected, wanted = step(expected, given)
+                actual = session.run(given, state=state)
+                self.assertEqual(set(actual), set(wanted))
+                for name, value in wanted.items():
+                    np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-5)
+                for name, value in expected.items():
+                    np.testing.assert_allclose(state.numpy(name), value, rtol=1e-5, atol=1e-5)
+
+    def test_what_is_read_after_the_new_state_is_known_is_the_old_one(self):
+        model = model_of([helper.make_node("Add", ["h", "x"], ["t"]), helper.make_node("Tanh", ["t"], ["g"]),
+                          helper.make_node("MatMul", ["g", "h"], ["m"]), helper.make_node("Sub", ["m", "h"], ["y"])],
+                         [("h", FLOAT, (6, 6)), ("x", FLOAT, (6, 6))], [("g", FLOAT, (6, 6)), ("y", FLOAT, (6, 6))])
+
+        def step(states, given):
+            g = np.tanh(states["h"] + given["x"])
+            return {"h": g}, {"y": g @ states["h"] - states["h"]}
+        self.steps(model, {"g": "h"}, {"h": rows(6, 6)}, {"x": (6, 6)}, 4, step)
+
+    def test_a_window_slides(self):
+        model = model_of([helper.make_node("Slice", ["past", "one", "end", "axis"], ["kept"]),
+                          helper.make_node("Concat", ["kept", "x"], ["present"], axis=1),
+                          helper.make_node("Relu", ["present"], ["y"])],
+                         [("past", FLOAT, (2, 5, 4)), ("x", FLOAT, (2, 1, 4))],
+                         [("y", FLOAT, (2, 5, 4)), ("present", FLOAT, (2, 5, 4))])
+        for name, value in (("one", 1), ("end", 5), ("axis", 1)):
+            model.graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
+
+        def step(states, given):
+            present = np.concatenate([states["past"][:, 1:], given["x"]], 1)
+            return {"past": present}, {"y": np.maximum(present, 0)}
+        self.steps(model, {"present": "past"}, {"past": rows(2, 5, 4)}, {"x": (2, 1, 4)}, 7, step)
+
+    def test_what_is_put_in_front(self):
+        model = appending(1, (2, "past", 8), (2, "seq", 8))
+        model.graph.node[0].input[:] = ["new", "past"]
+        recipe = openhpu.compile(model, cache="", states={"present": "past"}, dims={"past": (0, 9), "seq": (1, 3)})
+        with openhpu.Session(recipe) as session:
+            state, expected = session.state(past=0), np.zeros((2, 0, 8), np.float32)
+            for seq in (1, 3, 2, 1):
+                new = rows(2, seq, 8)
+                expected = np.concatenate([new, expected], 1)
+                session.run({"new": new}, state=state)
+                np.testing.assert_array_equal(state.numpy("past"), expected)
+
+    def test_states_change_places(self):
+        model = model_of([helper.make_node("Identity", ["a"], ["b2"]), helper.make_node("Identity", ["b"], ["a2"]),
+                          helper.make_node("Add", ["a", "x"], ["y"])],
+                         [("a", FLOAT, (3, 4)), ("b", FLOAT, (3, 4)), ("x", FLOAT, (3, 4))],
+                         [("a2", FLOAT, (3, 4)), ("b2", FLOAT, (3, 4)), ("y", FLOAT, (3, 4))])
+        self.steps(model, {"a2": "a", "b2": "b"}, {"a": rows(3, 4), "b": rows(3, 4)}, {"x": (3, 4)}, 3,
+                   lambda states, given: ({"a": states["b"], "b": states["a"]}, {"y": states["a"] + given["x"]}))
+
+    def test_a_state_may_stay_as_it_is_and_be_an_output_elsewhere(self):
+        model = model_of([helper.make_node("Identity", ["a"], ["a2"]), helper.make_node("Add", ["b", "x"], ["b2"]),
+                          helper.make_node("Identity", ["b2"], ["y"])],
+                         [("a", FLOAT, (3, 4)), ("b", FLOAT, (3, 4)), ("x", FLOAT, (3, 4))],
+                         [("a2", FLOAT, (3, 4)), ("b2", FLOAT, (3, 4)), ("y", FLOAT, (3, 4))])
+        self.steps(model, {"*2": "*"}, {"a": rows(3, 4), "b": rows(3, 4)}, {"x": (3, 4)}, 3,
+                   lambda states, given: ({"a": states["a"], "b": states["b"] + given["x"]},
+                                          {"y": states["b"] + given["x"]}))
+
+    def test_a_counter_of_no_dimensions(self):
+        model = model_of([helper.make_node("Add", ["n", "x"], ["m"]), helper.make_node("Mul", ["n", "n"], ["y"])],
+                         [("n", FLOAT, ()), ("x", FLOAT, ())], [("m", FLOAT, ()), ("y", FLOAT, ())])
+        self.steps(model, {"m": "n"}, {"n": np.float32(2)}, {"x": ()}, 4,
+                   lambda states, given: ({"n": states["n"] + given["x"]}, {"y": states["n"] ** 2}))
+
+
+class Refusals(unittest.TestCase):
+    def compile_error(self, states, dims=None, model=None):
+        with self.assertRaises(openhpu.InvalidArgumentError) as caught:
+            openhpu.compile(model or appending(), cache="", states=states,
+                            dims=dims or {"batch": 1, "past": (0, 4), "seq": (1, 2)})
+        return str(caught.exception)
+
+    def test_what_cannot_be_a_state(self):
+        for states, words in (({"presnt": "past"}, r"no output 'presnt'.*did you mean 'present'"),
+                              ({"present": "pst"}, r"no input 'pst'.*did you mean 'past'"),
+                              ({"sum": "past"}, "cannot be one tensor"),
+                              ({"present": "past", "*t": "*t"}, "no input|another state"),
+                              ({"pres*": "past"}, r"'\*' in one name"),
+                              ({"pr*e*": "p*s*"}, r"'\*' in one name, or several")):
+            with self.subTest(states=states):
+                self.assertRegex(self.compile_error(states), words)
+
+    def test_a_state_needs_bounds(self):
+        self.assertRegex(self.compile_error({"present": "past"}, {"batch": (1, 2)}), r"'present=past' of states: .*no bound for the size past.*give bounds to 'past' and 'seq' \(dims\)")
+
+    def test_a_state_is_of_its_session(self):
+        recipe = openhpu.compile(appending(), cache="", states={"present": "past"},
+                                 dims={"batch": (1, 2), "past": (0, 4), "seq": (1, 2)})
+        with openhpu.Session(recipe) as one, openhpu.Session(recipe) as other:
+            state = one.state(batch=1, past=0)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "this session's", other.run, {"new": rows(1, 1, 8)},
+                                   state=state)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "give sizes of.*batch", one.state, past=0)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "room for", state.assign, "past", rows(1, 7, 8))
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "no state 'new'", state.numpy, "new")
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "nput", one.run, {"new": rows(1, 1, 8), "past": rows(1, 1, 8)},
+                                   state=state)
+        plain = openhpu.compile(appending(), cache="", dims={"batch": 1, "past": 2, "seq": 1})
+        with openhpu.Session(plain) as session:
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "has no states", session.state)
+
+
+if __name__ == "__main__":
+    unittest.main()
