@@ -58,7 +58,7 @@ enum class SectionId : uint32_t {
   kPlacements = 16,
   kUnits = 17,
   kKernelSizes = 18,
-  kStates = 19,  ///< Since 1.3.
+  kStates = 21,  ///< Since 1.3.
   kConstantData = 32,
   kImageData = 33,
 };
