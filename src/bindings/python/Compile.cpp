@@ -22,6 +22,8 @@ CompileOptions optionsFrom(const py::dict& given) {
   options.optLevel = given["opt_level"].cast<int>();
   options.shapes = given["shapes"].cast<std::map<std::string, Shape>>();
   options.dims = given["dims"].cast<std::map<std::string, int64_t>>();
+  for (const auto& [name, bounds] : given["bounds"].cast<std::map<std::string, std::pair<int64_t, int64_t>>>())
+    options.dimBounds[name] = {bounds.first, bounds.second};
   options.keepF32 = given["keep_f32"].cast<std::vector<std::string>>();
   options.ranges = given["ranges"].cast<std::map<std::string, double>>();
   options.reports = given["reports"].cast<std::vector<std::string>>();

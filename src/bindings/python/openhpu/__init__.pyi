@@ -164,12 +164,12 @@ class Session:
     def __exit__(self, *_: Any) -> None: ...
 
 def compile(model: _Model, *, target: str = "gaudi2", shapes: Optional[Mapping[str, Sequence[int]]] = None,
-            dims: Optional[Mapping[str, int]] = None, precision: str = "f32", opt_level: int = 2,
+            dims: Optional[Mapping[str, Union[int, Tuple[int, int]]]] = None, precision: str = "f32", opt_level: int = 2,
             keep_f32: Union[str, Sequence[str]] = (), ranges: Optional[Mapping[str, float]] = None,
             reports: Union[str, Sequence[str]] = (), explain: Optional[str] = None, cache: Optional[_Path] = None,
             cpu: str = "") -> Recipe: ...
 def compile_async(model: _Model, *, target: str = "gaudi2", shapes: Optional[Mapping[str, Sequence[int]]] = None,
-                  dims: Optional[Mapping[str, int]] = None, precision: str = "f32", opt_level: int = 2,
+                  dims: Optional[Mapping[str, Union[int, Tuple[int, int]]]] = None, precision: str = "f32", opt_level: int = 2,
                   keep_f32: Union[str, Sequence[str]] = (), ranges: Optional[Mapping[str, float]] = None,
                   reports: Union[str, Sequence[str]] = (), explain: Optional[str] = None, cache: Optional[_Path] = None,
                   cpu: str = "") -> Compilation: ...

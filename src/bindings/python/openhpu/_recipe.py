@@ -11,7 +11,7 @@ import weakref
 
 from . import _core
 from ._awaiting import until_done
-from ._errors import DeadlineExceededError, Error, integer, MissingFileError, NotFoundError, seconds
+from ._errors import DeadlineExceededError, Error, integer, InvalidArgumentError, MissingFileError, NotFoundError, seconds
 from ._tensors import TensorInfo
 
 
@@ -152,13 +152,27 @@ def missing_file(path):
         raise MissingFileError(error.message) from None
 
 
+def _sizes_and_bounds(dims):
+    """dims of compile(): those of one size, and those of (LEAST, MOST)."""
+    sizes, bounds = {}, {}
+    for name, size in (dims or {}).items():
+        if isinstance(size, (tuple, list)):
+            if len(size) != 2:
+                raise InvalidArgumentError(f"dims['{name}'] is a size, or (LEAST, MOST), not {len(size)} numbers")
+            bounds[name] = tuple(integer(f"dims['{name}'][{end}]", bound) for end, bound in enumerate(size))
+        else:
+            sizes[name] = integer(f"dims['{name}']", size)
+    return sizes, bounds
+
+
 def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None, reports=(),
             explain=None, cache=None, cpu=""):
     """The options of compile() as the extension takes them."""
+    sizes, bounds = _sizes_and_bounds(dims)
     return {"target": target, "precision": precision, "opt_level": integer("opt_level", opt_level, -1 << 31, (1 << 31) - 1),
             "shapes": {name: [integer(f"shapes['{name}'][{axis}]", dim) for axis, dim in enumerate(shape)]
                        for name, shape in (shapes or {}).items()},
-            "dims": {name: integer(f"dims['{name}']", dim) for name, dim in (dims or {}).items()},
+            "dims": sizes, "bounds": bounds,
             "keep_f32": [keep_f32] if isinstance(keep_f32, str) else list(keep_f32),
             "ranges": {name: float(value) for name, value in (ranges or {}).items()},
             "reports": [reports] if isinstance(reports, str) else list(reports), "explain": explain or "",
@@ -236,10 +250,11 @@ def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", 
     """Compiles a model: the path of an ONNX file (or .mlir), its bytes, or an onnx.ModelProto.
 
     shapes: sizes of inputs with free dimensions, {"image": (8, 3, 224, 224)}; dims: of named free dimensions,
-    {"batch": 8}. precision: f32, bf16, f16, fp8, fp8_e5m2. opt_level: 0 to 3. keep_f32: ops and nodes that keep f32.
-    ranges: of fp8, the largest magnitude of each activation, as calibrate() finds them. reports: any of precision, fusion,
-    layout, tile, memory, schedule, time, shapes. explain: a node to follow through the phases. cache: a folder of compiled recipes
-    (default: HPU_CACHE; "" for none). cpu: "native" for smaller recipes.
+    {"batch": 8}, or bounds, {"batch": (1, 64)}: the recipe then runs with any sizes between them. precision: f32, bf16, f16,
+    fp8, fp8_e5m2. opt_level: 0 to 3. keep_f32: ops and nodes that keep f32. ranges: of fp8, the largest magnitude of each
+    activation, as calibrate() finds them. reports: any of precision, fusion, layout, tile, memory, schedule, time, shapes.
+    explain: a node to follow through the phases. cache: a folder of compiled recipes (default: HPU_CACHE; "" for none).
+    cpu: "native" for smaller recipes.
 
     Other Python threads go on meanwhile, and Ctrl-C cancels the compilation."""
     compilation = compile_async(model, target=target, shapes=shapes, dims=dims, precision=precision, opt_level=opt_level,
