@@ -57,6 +57,21 @@ class Compiling(Digits):
             [logits] = openhpu.Session(recipe, self.session.device).run(self.images[:8])
             np.testing.assert_allclose(logits, self.expected[:8], rtol=1e-3, atol=1e-4)
 
+    def test_bounds_leave_dimensions_free(self):
+        model = os.path.join(DIGITS, "model_dynamic.onnx")
+        recipe = openhpu.compile(model, dims={"batch": (1, 16)})
+        self.assertEqual(recipe.dims, {"batch": (1, 16)})
+        with openhpu.Session(recipe, self.session.device) as session:
+            for batch in (16, 1, 5):
+                [logits] = session.run(self.images[:batch])
+                np.testing.assert_allclose(logits, self.expected[:batch], rtol=1e-3, atol=1e-4)
+            with self.assertRaisesRegex(openhpu.InvalidArgumentError, "'batch' is 17 by input 'image'.*bounds 1 to 16"):
+                session.run(self.images[:17])
+        for bounds, kind, words in (((1, 2, 3), ValueError, r"dims\['batch'\] is a size, or \(LEAST, MOST\), not 3"),
+                                    ((1, "2"), TypeError, r"dims\['batch'\]\[1\] is an integer"), ((5, 4), ValueError, "batch")):
+            with self.assertRaisesRegex(kind, words):
+                openhpu.compile(model, dims={"batch": bounds})
+
     def test_other_threads_go_on_while_it_compiles(self):
         seen, ends = [], threading.Event()
 
