@@ -133,6 +133,16 @@ class Classifier(nn.Module):
         return self.classifier(torch.tanh(self.pooler(x[:, 0]))), x
 
 
+def deeplabv3():
+    """torchvision's DeepLabV3 over MobileNetV3 with a fifth of the channels."""
+    settings = torchvision.models.mobilenetv3._mobilenet_v3_conf("mobilenet_v3_large", width_mult=0.2, dilated=True)
+    backbone = torchvision.models.mobilenetv3.MobileNetV3(*settings).features
+    channels = backbone[-1].out_channels
+    backbone = torchvision.models._utils.IntermediateLayerGetter(backbone, {str(len(backbone) - 1): "out"})
+    head = torchvision.models.segmentation.deeplabv3.DeepLabHead(channels, 21)
+    return nets_vision.Segmentation(torchvision.models.segmentation.DeepLabV3(backbone, head))
+
+
 IMAGES = {"image": ("batch", 3, "height", "width")}
 TOKENS = {"token_ids": ("batch", "seq")}
 
@@ -163,6 +173,8 @@ NETS = {
     "unet": Net(lambda: nets_vision.UNet(base=8), IMAGES, ("mask_logits",), IMAGE,
                 "transposed convolutions, Resize, skips by concatenation", step={"height": 16, "width": 16},
                 refused=(({"batch": 2, "height": 72, "width": 96}, ("height", "72")),)),
+    "deeplabv3": Net(deeplabv3, IMAGES, ("mask_logits",), IMAGE,
+                     "torchvision over MobileNetV3 with a fifth of the channels, atrous pyramid, Resize to the image's size"),
 }
 
 
