@@ -75,8 +75,9 @@ class CachedDecoder(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, token_ids, *past):
-        positions, mask = positions_and_mask(token_ids.shape[1], past[0].shape[2])
-        x = self.token(token_ids) + self.position(positions)
+        length, before = token_ids.shape[1], past[0].shape[2]
+        _, mask = positions_and_mask(length, before)
+        x = self.token(token_ids) + self.position.weight[before:before + length]
         caches = []
         for index, block in enumerate(self.blocks):
             x, key, value = block(x, mask, past[2 * index], past[2 * index + 1])
@@ -156,15 +157,17 @@ def _outputs(past):
     return ("logits", *(name.replace("past", "present") for name in past))
 
 
-def _decoder(build, heads, note):
+def _decoder(build, heads, note, tokens=TOKENS, bounds=CACHED):
     past = _cache(heads)
-    return Net(build, {**TOKENS, **past}, _outputs(past), CACHED, note)
+    return Net(build, {**tokens, **past}, _outputs(past), bounds, note)
 
 
 NETS = {
     "encoder": Net(lambda: nets_sequence.Encoder(LAYERS, WIDTH, HEADS), {"tokens": ("batch", "seq", WIDTH)}, ("encoded",),
                    SEQUENCE, "nn.TransformerEncoder, post-LN, erf-GELU"),
     "gpt2": _decoder(CachedDecoder, HEADS, "GPT-2-like, pre-LN, learned positions, cache of keys and values"),
+    "gpt2_step": _decoder(CachedDecoder, HEADS, "the same, one token at a time: what begins at a free size has a fixed one",
+                          {"token_ids": ("batch", 1)}, {**BATCH, "past": CACHED["past"]}),
     "llama": _decoder(CachedLlama, KV_HEADS, "LLaMA-like, RMSNorm, RoPE, grouped queries, SwiGLU, cache"),
     "bert": Net(Classifier, {**TOKENS, "token_kinds": ("batch", "seq"), "attention_mask": ("batch", "seq")},
                 ("scores", "hidden"), SEQUENCE, "BERT-like classifier under a mask of padding"),
