@@ -6,6 +6,7 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/import/OpTable.h"
+#include "compiler/import/ResizeToSize.h"
 
 namespace hpu::importer {
 namespace {
@@ -218,6 +219,8 @@ void convertGlobalPool(NodeContext& node) {
 struct ResizeSpec {
   std::vector<double> scales;  ///< One a dimension.
   Shape sizes;                 ///< One a dimension; kDynamic where the input's stays.
+  /// Dimensions that are resized to or from a size that is free, with the sizes they get; their scale is 1.
+  std::vector<std::pair<int64_t, SymDim>> free;
 };
 
 /// All of `axes` by one scale: the largest with which none exceeds its size, or the smallest with which all reach it.
@@ -302,6 +305,10 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
       spec.scales[d] = static_cast<double>(*number);
       continue;
     }
+    if (size && own[d] && (!constant || ShapedType::isDynamic(shape[d]))) {
+      spec.free.emplace_back(d, node.symDim(size));
+      continue;
+    }
     if (!constant || ShapedType::isDynamic(shape[d]))
       return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
     if (*constant < 1) return node.invalid(strCat("resizes dimension ", d, " to ", *constant)), std::nullopt;
@@ -318,6 +325,13 @@ void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode m
   if (rank < 2 || rank > 4) return node.unsupported(strCat("rank ", rank, " (2 to 4 are)"));
   for (int64_t d = 0; d + 2 < rank; ++d)
     if (spec.scales[d] != 1.0) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
+  for (const auto& [d, size] : spec.free) {
+    if (d + 2 < rank) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
+    x = resizedToSize(node, x, {d, size, mode, coordinates, nearest[static_cast<size_t>(d + 2 - rank)]});
+    if (!x) return;
+  }
+  if (llvm::all_of(spec.scales, [](double scale) { return scale == 1.0; }) && !spec.free.empty())
+    return node.setOutput(0, x);
   // As an image: rank 3 is [N, C, L] or [C, H, W], which differ in nothing here.
   SymShape image = ir::symShape(node.typeOf(x));
   image.insert(image.begin(), 4 - rank, SymDim{1});

@@ -107,6 +107,28 @@ class Models(unittest.TestCase):
                 self.assertNotIn("batch=", error)
                 self.tool(0, tool, path, "--dim", "batch=2", "--dim", second.strip("'") + "=3", *more)
 
+    def test_sizes_that_do_not_fit_a_recipe_of_bounds_are_told_in_one_line_and_nothing_is_launched(self):
+        float32 = onnx.TensorProto.FLOAT
+        self.save("cache.onnx", [self.node("Concat", "past new", "all", axis=1), self.node("Relu", "all", "y")],
+                  [("past", float32, ["batch", "past", 4]), ("new", float32, ["batch", "seq", 4])], [("y", float32, None)], {})
+        self.tool(0, "hpu-compile", "cache.onnx", "-o", "cache.recipe", "--dim", "batch=1:4", "--dim", "seq=1:8", "--dim", "past=0:16")
+        for name, shape in (("past", (2, 0, 4)), ("new", (2, 3, 4)), ("more", (3, 3, 4)), ("long", (2, 9, 4)), ("wide", (2, 3, 5))):
+            np.save(self.path(name + ".npy"), np.ones(shape, np.float32))
+        files = lambda past, new: ("--input", f"past=@{past}.npy", "--input", f"new=@{new}.npy")
+        self.tool(0, "hpu-run", "cache.recipe", *files("past", "new"), "--output", "out")
+        self.assertEqual(np.load(self.path("out", "output_0.npy")).shape, (2, 3, 4))
+        for sizes, words in ((files("past", "long"), ("'seq' is 9 by input 'new'", "1 to 8")),
+                             (files("past", "more"), ("'new'", "'past'", "batch", " 2", " 3")),
+                             (files("past", "wide"), ("'new'", "x4xf32", "'wide.npy' holds 2x3x5xf32")),
+                             (("--dim", "batch=5", "--dim", "seq=1", "--dim", "past=0"), ("'batch' is 5", "1 to 4")),
+                             (("--dim", "batch=1", "--dim", "seq=1", "--dim", "past=17"), ("'past' is 17", "0 to 16")),
+                             (("--dim", "batch=1", "--dim", "seq=1"), ("'past'", "--dim past=SIZE between 0 and 16"))):
+            error = self.tool(1, "hpu-run", "cache.recipe", *sizes, "--output", "refused").stderr
+            self.assertRegex(error, r"\Aerror: [^\n]*\n\Z")
+            for word in words:
+                self.assertIn(word, error)
+            self.assertFalse(os.path.exists(self.path("refused", "output_0.npy")), error)
+
     def test_every_node_that_cannot_be_compiled_is_in_one_report(self):
         node, float32, int64 = self.node, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
         nodes = [node("Frobnicate", "x", "a"),

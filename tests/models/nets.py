@@ -177,15 +177,21 @@ def seed_of(name):
     return zlib.crc32(name.encode())
 
 
-def build(name):
-    """The network in inference mode with its fixed-seed weights."""
+def prepared(make, name, inputs):
+    """make()'s network in inference mode; its weights depend on the name alone, its statistics on inputs(generator)."""
     generator = torch.Generator().manual_seed(seed_of(name))
     torch.manual_seed(seed_of(name))
-    module = MODELS[name].build().eval()
+    module = make().eval()
     with torch.no_grad():
         _initialize(module, generator)
-        _calibrate(module, MODELS[name].inputs(8, generator))
+        _calibrate(module, inputs(generator))
     return module
+
+
+def build(name):
+    """The network in inference mode with its fixed-seed weights."""
+    model = MODELS[name]
+    return prepared(model.build, name, lambda generator: model.inputs(8, generator))
 
 
 def example(name, batch, index=0, **sizes):

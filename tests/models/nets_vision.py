@@ -49,12 +49,13 @@ def vit_tiny():
                                                 num_heads=3, hidden_dim=192, mlp_dim=768)
 
 
-def images(batch, size, generator):
-    """Image-like N(0,1) data: noise at four scales, so that neighbouring pixels are correlated."""
-    total = torch.zeros(batch, 3, size, size)
+def images(batch, size, generator, width=None):
+    """Image-like N(0,1) data: noise at four scales, so that neighbouring pixels are correlated. Square without a width."""
+    width = width or size
+    total = torch.zeros(batch, 3, size, width)
     for cells in (4, 16, 64, size):
         noise = torch.randn(batch, 3, cells, cells, generator=generator)
-        total += nn.functional.interpolate(noise, size=(size, size), mode="bilinear",
+        total += nn.functional.interpolate(noise, size=(size, width), mode="bilinear",
                                            align_corners=False)
     return (total - total.mean()) / total.std()
 

@@ -158,6 +158,7 @@ bool dependsOnSamples(Operation* op, RankedTensorType type) {
   auto module = op->getParentOfType<ModuleOp>();
   auto samples = module ? module->getAttrOfType<DictionaryAttr>(kSamplesAttr) : DictionaryAttr();
   if (!samples) return false;
+  if (op->hasAttr("start_symbols")) return true;
   return llvm::any_of(samples, [&](NamedAttribute each) {
     const int64_t prime = primeOf(cast<IntegerAttr>(each.getValue()).getInt());
     return llvm::any_of(symShape(type),

@@ -41,7 +41,9 @@ std::optional<shape::DimExpr> WindowDim::count(const shape::DimExpr& input) cons
   const std::optional<DimExpr> span = input.plus(*added);
   const std::optional<DimExpr> steps = !span ? std::nullopt : ceilMode ? span->ceilDiv(stride) : span->floorDiv(stride);
   const std::optional<DimExpr> windows = steps ? steps->plus(1) : std::nullopt;
-  if (!windows || !ceilMode) return windows;
+  // Rounded up, the last window begins less than a stride behind the last one that is whole; see count().
+  const bool beginsInside = static_cast<Wide>(padEnd) + stride <= *own;
+  if (!windows || !ceilMode || beginsInside) return windows;
   const std::optional<DimExpr> lastBegin = steps->times(stride), end = input.plus(padBegin);
   if (!lastBegin || !end) return std::nullopt;
   return DimExpr::select(DimExpr::Compare::kLess, *lastBegin, *end, *windows, *steps);

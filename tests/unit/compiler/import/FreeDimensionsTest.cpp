@@ -435,6 +435,59 @@ TEST_F(Importer, JoinsFreeDimensionsThatMustFit) {
   EXPECT_THAT(specializeModule(odd->get(), {{}, {{"h", 7}}, {}}).message(), HasSubstr("skip"));
 }
 
+/// Rounded up as PyTorch's GoogLeNet does, whose last window always begins inside: no choice is left to say.
+TEST_F(Importer, PoolsThatRoundUpKeepShortSizes) {
+  const std::vector<int64_t> two = {2, 2}, three = {3, 3};
+  for (const auto& [kernel, size] : {std::pair{two, "floor((h + 31) / 32)"}, {three, "floor(h / 32)"}}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {1, 1, "h", 64});
+    const std::vector<std::string> names = {"x", "a", "b", "c", "d", "y"};
+    for (size_t i = 1; i < names.size(); ++i)
+      builder.node("MaxPool", names[i] + "_pool", {names[i - 1]}, {names[i]},
+                   {{"kernel_shape", kernel}, {"strides", two}, {"ceil_mode", int64_t{1}}});
+    builder.output("y");
+    auto open = import(builder);
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    EXPECT_THAT(resultType(*open), HasSubstr(size));
+    for (int64_t h : {64, 95, 96, 97, 127}) {
+      auto fixed = import(builder, {{}, {{"h", h}}, {}});
+      auto sized = import(builder);
+      ASSERT_TRUE(fixed.ok() && specializeModule(sized->get(), {{}, {{"h", h}}, {}}).ok());
+      EXPECT_EQ(text(*sized), text(*fixed)) << h;
+    }
+  }
+}
+
+/// To the size of another image: places and weights are computed from the sizes, as hpu.resize has them for fixed ones.
+TEST_F(Computes, ResizesToSizesThatAreFree) {
+  std::vector<std::pair<std::string, std::string>> modes = {{"linear", "floor"}};
+  for (const char* nearest : {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})
+    modes.emplace_back("nearest", nearest);
+  for (const char* coordinates : {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"})
+    for (const auto& [mode, nearest] : modes) {
+      OnnxBuilder builder;
+      builder.input("x", ElementType::kF32, {2, 1, "h", 5}).input("like", ElementType::kF32, {2, 1, "p", "q"});
+      builder.node("Shape", "shape", {"like"}, {"sizes"});
+      builder.node("Resize", "resize", {"x", "", "", "sizes"}, {"y"},
+                   {{"mode", mode}, {"coordinate_transformation_mode", coordinates}, {"nearest_mode", nearest}});
+      builder.output("y");
+      auto open = import(builder);
+      ASSERT_TRUE(open.ok()) << open.status().message();
+      EXPECT_EQ(resultType(*open), "tensor<2x1x?x?xf32, #hpu.layout<symbols = [\"\", \"\", \"p\", \"q\"]>>");
+      for (auto [h, p, q] : {std::array<int64_t, 3>{4, 9, 10}, {7, 3, 1}, {1, 6, 5}, {6, 1, 33}, {3, 3, 2}}) {
+        const std::vector<Tensor> in = {counting({2, 1, h, 5}), counting({2, 1, p, q})};
+        auto fixed = import(builder, {{}, {{"h", h}, {"p", p}, {"q", q}}, {}});
+        ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+        auto expected = interp::evaluateFunction(main(*fixed), in), actual = interp::evaluateFunction(main(*open), in);
+        ASSERT_TRUE(expected.ok() && actual.ok()) << actual.status().message();
+        ASSERT_EQ((*actual)[0].shape(), (*expected)[0].shape());
+        for (int64_t i = 0; i < (*expected)[0].count(); ++i)
+          EXPECT_NEAR((*actual)[0].number(i), (*expected)[0].number(i), 1e-4)
+              << coordinates << " " << mode << " " << nearest << " " << h << " to " << p << "x" << q << " at " << i;
+      }
+    }
+}
+
 /// Positions of tokens behind those that are cached, and backwards.
 TEST_F(Computes, RangesAsLongAsFreeDimensionsSay) {
   for (const int64_t step : {1, 2, -1, -3}) {
