@@ -84,6 +84,14 @@ std::string optionsText(const CompileOptions& options) {
     named(name);
     text += base::strCat("=", bounds.min, ":", bounds.max);
   }
+  if (!options.specialize.empty()) list("variants", options.specialize.size());
+  for (const auto& sizes : options.specialize) {
+    list("sizes", sizes.size());
+    for (const auto& [name, size] : sizes) {
+      named(name);
+      text += base::strCat("=", size);
+    }
+  }
   return text;
 }
 

@@ -26,6 +26,8 @@ constexpr std::array kRows = {
     Row{"optLevel", "-O", "opt_level"},
     Row{"shapes", "--shape", "shapes"},
     Row{"dims", "--dim", "dims"},
+    Row{"dimBounds", "--dim", ""},
+    Row{"specialize", "--specialize", ""},
     Row{"stopAfter", "--stop-after", "", true},
     Row{"startFrom", "--start-from", "", true},
     Row{"dumpDir", "--dump-phases", "", true},

@@ -14,6 +14,13 @@
 
 namespace hpu::tools {
 
+namespace {
+
+/// As many as a recipe has.
+constexpr size_t kMostVariants = 64;
+
+}  // namespace
+
 void CompileFlags::addTo(CommandLine& line) {
   line.addChoice("--target", target, {"gaudi1", "gaudi2", "gaudi3"}, "The chip to compile for");
   line.addChoice("--precision", precision, {"f32", "bf16", "f16", "fp8", "fp8_e5m2"},
@@ -25,10 +32,49 @@ void CompileFlags::addTo(CommandLine& line) {
                  "computed at run time)");
   line.addOption("--shape", shapes, "Size of an input: NAME=1x3x224x224; may be repeated");
   line.addOption("--dim", dims, "Size of a named free dimension: NAME=8, or its bounds: NAME=1:512; may be repeated");
+  line.addOption("--specialize", specialize,
+                 "Variants for these sizes of dimensions with bounds: NAME=128,512 or A=1,B=128; may be repeated");
   line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
   line.addOption("--cpu", cpu, "'native': kernel images for this CPU only (smaller recipes)");
+}
+
+StatusOr<std::vector<std::map<std::string, int64_t>>> parseSpecialize(const std::string& text) {
+  // Sizes by dimension, in the order of the text.
+  std::vector<std::pair<std::string, std::vector<int64_t>>> dims;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    std::string size = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (size.find('=') != std::string::npos) {
+      HPU_ASSIGN(auto pair, splitAssignment(size, "--specialize"));
+      for (const auto& [name, sizes] : dims)
+        if (name == pair.first)
+          return invalidArgument("--specialize " + text + ": '" + name +
+                                 "' is named twice; its sizes follow one another: " + name + "=128,512");
+      dims.push_back({pair.first, {}});
+      size = pair.second;
+    }
+    StatusOr<int64_t> value = base::parseInt(size);
+    if (dims.empty() || !value.ok() || *value < 0)
+      return invalidArgument("--specialize " + text + ": '" + size + "' is not NAME=SIZE or another size");
+    dims.back().second.push_back(*value);
+  }
+  std::vector<std::map<std::string, int64_t>> variants(1);
+  for (const auto& [name, sizes] : dims) {
+    std::vector<std::map<std::string, int64_t>> longer;
+    for (const auto& variant : variants)
+      for (int64_t size : sizes) {
+        longer.push_back(variant);
+        longer.back()[name] = size;
+      }
+    variants = std::move(longer);
+    if (variants.size() > kMostVariants)
+      return invalidArgument("--specialize " + text + " asks for more than " + std::to_string(kMostVariants) +
+                             " variants: one for each combination of its sizes");
+  }
+  return variants;
 }
 
 StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
@@ -67,6 +113,10 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     if (!size.ok() || *size < 0) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
     if (options.dimBounds.count(pair.first) || !options.dims.emplace(pair.first, *size).second)
       return invalidArgument("--dim " + pair.first + " is given twice");
+  }
+  for (const std::string& text : specialize) {
+    HPU_ASSIGN(auto variants, parseSpecialize(text));
+    options.specialize.insert(options.specialize.end(), variants.begin(), variants.end());
   }
   options.cacheDir = cacheDir;
   if (cacheDir.empty() && !tool.given("--cache")) {
