@@ -10,7 +10,9 @@
 #include "base/StatusMacros.h"
 #include "compiler/memory/Capacity.h"
 #include "compiler/pipeline/Pipeline.h"
+#include "recipe/Dynamic.h"
 #include "recipe/RecipeVerifier.h"
+#include "recipe/SizeValues.h"
 #include "recipe/Variants.h"
 
 namespace hpu::pipeline {
@@ -103,10 +105,13 @@ Status addVariants(const CompileOptions& options,
     done.push_back(sizes);
     char us[32];
     snprintf(us, sizeof us, "%.1f us", alone->stats.deviceTimeUs);
+    const recipe::Dynamic* open = alone->recipe.program()->dynamic.get();
+    const std::string time =
+        strCat("device time ", us, open ? strCat(" at ", recipe::sizesText(*open, recipe::sampleSizes(*open))) : "");
     const std::string own = strCat(base::formatBytes(static_cast<int64_t>(linker.addedBytes() - before)),
                                    " of constants that no other program has");
-    report += strCat("specialised for ", name, ": device time ", us, ", ", own, "\n");
-    PhaseInfo info{"variant " + name, alone->stats.compileMs, strCat("device time ", us, ", ", own)};
+    report += strCat("specialised for ", name, ": ", time, ", ", own, "\n");
+    PhaseInfo info{"variant " + name, alone->stats.compileMs, strCat(time, ", ", own)};
     result.stats.phases.push_back(info);
     if (options.onPhase) options.onPhase(info);
   }

@@ -142,7 +142,7 @@ Status missingSizes(mlir::func::FuncOp main) {
   return invalidArgument(base::strCat(base::clipped(text), " free dimensions; give their sizes: ", options));
 }
 
-/// Bounds are of free dimensions that the function's inputs have.
+/// Bounds and the sizes of variants are of free dimensions that the function's inputs have.
 Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
   std::vector<std::string> names;
   if (main && !options.dimBounds.empty())
@@ -161,6 +161,13 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
                                           names.empty() ? "none" : base::clipped(base::join(names)), ")"));
     if (options.dims.count(name)) return invalidArgument(text + " were given beside a size");
   }
+  for (const auto& sizes : options.specialize)
+    for (const auto& [name, size] : sizes)
+      if (!llvm::is_contained(names, name))
+        return invalidArgument(base::strCat(base::optionName("specialize"), " fixes the dimension '", name,
+                                            "', and no input has a free dimension of that name (there are: ",
+                                            names.empty() ? "none" : base::clipped(base::join(names)), ")",
+                                            base::didYouMean(name, names)));
   return okStatus();
 }
 
