@@ -95,14 +95,14 @@ std::string lateSizesReport(const recipe::Program& program) {
       const std::string own = slicesText(choice.slices[u]), usual = slicesText(last.slices[u]);
       sliced += own.find_first_not_of("1x, ") != std::string::npos;
       if (own != usual)
-        others.push_back(strCat("  ", base::clipped(program.ops[dynamic.units[u].parts[0].ops[0]].name), ": ", own,
+        others.push_back(strCat("  unit ", base::clipped(program.ops[dynamic.units[u].parts[0].ops[0]].name), ": ", own,
                                 " slices, else ", usual, "\n"));
     }
     text += strCat("tiles for ", boxText(dynamic.symbols, choice), ": ", sliced, " of ", dynamic.units.size(),
                    " units are sliced");
     text += &choice == &last ? "\n" : strCat(", ", others.size(), " otherwise than for other sizes\n");
     for (size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) text += others[i];
-    if (others.size() > kMostNamed) text += strCat("  and ", others.size() - kMostNamed, " more\n");
+    if (others.size() > kMostNamed) text += strCat("  unit: ", others.size() - kMostNamed, " more\n");
   }
   return text;
 }
