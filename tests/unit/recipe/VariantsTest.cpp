@@ -10,6 +10,7 @@
 
 #include "DynamicSample.h"
 #include "SampleProgram.h"
+#include "base/Hash.h"
 #include "hpu/recipe.h"
 #include "recipe/CommandAccess.h"
 #include "recipe/Container.h"
@@ -118,6 +119,14 @@ TEST(VariantRecipe, IsTheSameAfterWritingAndReading) {
     if (was.program->dynamic) EXPECT_TRUE(sameDynamics(*was.program->dynamic, *is.program->dynamic));
   }
   EXPECT_TRUE(writeRecipe(**program).value() == *bytes);
+}
+
+TEST(VariantRecipe, TheBytesOfFormat1_3StayTheSame) {
+  // As those of 1.1 (RecipeContainerTest.cpp): whoever changes them changes the version too.
+  std::vector<uint8_t> bytes = writeRecipe(variantsSample()).value();
+  storeLe(bytes.data() + kAtMinor, uint16_t{3});
+  ASSERT_TRUE(resealRecipe(bytes).ok());
+  EXPECT_EQ(base::hash64(bytes.data(), bytes.size()), 0x81c43495dc48e696u);
 }
 
 TEST(VariantRecipe, NeedsAReaderThatKnowsItsSection) {
