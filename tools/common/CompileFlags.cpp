@@ -9,17 +9,11 @@
 #include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "recipe/Recipe.h"
 #include "tools/common/HostTensor.h"
 #include "tools/common/Terminal.h"
 
 namespace hpu::tools {
-
-namespace {
-
-/// As many as a recipe has.
-constexpr size_t kMostVariants = 64;
-
-}  // namespace
 
 void CompileFlags::addTo(CommandLine& line) {
   line.addChoice("--target", target, {"gaudi1", "gaudi2", "gaudi3"}, "The chip to compile for");
@@ -70,8 +64,8 @@ StatusOr<std::vector<std::map<std::string, int64_t>>> parseSpecialize(const std:
         longer.back()[name] = size;
       }
     variants = std::move(longer);
-    if (variants.size() > kMostVariants)
-      return invalidArgument("--specialize " + text + " asks for more than " + std::to_string(kMostVariants) +
+    if (variants.size() > recipe::kMaxVariants)
+      return invalidArgument("--specialize " + text + " asks for more than " + std::to_string(recipe::kMaxVariants) +
                              " variants: one for each combination of its sizes");
   }
   return variants;
