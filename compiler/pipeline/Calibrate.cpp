@@ -93,6 +93,7 @@ StatusOr<CompileResult> compileCalibration(const std::string& path, const Compil
   narrow.reports.clear();
   narrow.cacheDir.clear();
   narrow.explain.clear();
+  narrow.specialize.clear();
   narrow.onPhase = nullptr;
   CompileOptions wide = narrow;
   wide.precision = Precision::kF32;

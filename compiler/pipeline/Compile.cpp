@@ -20,6 +20,7 @@
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/NamedSizes.h"
 #include "compiler/import/Specialize.h"
+#include "compiler/pipeline/AddVariants.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/ProgramFunctions.h"
 #include "compiler/pipeline/RecipeCache.h"
@@ -83,6 +84,7 @@ Status pipeline::checkOptions(const CompileOptions& options) {
   for (const std::string& phase : {options.stopAfter, options.startFrom})
     if (!phase.empty()) HPU_RETURN_IF_ERROR(pipeline::parsePhase(phase).status());
   HPU_RETURN_IF_ERROR(checkPrecision(options));
+  HPU_RETURN_IF_ERROR(checkSpecialize(options));
   if (!options.cpu.empty() && options.cpu != "native")
     return invalidArgument("unknown CPU '" + options.cpu + "'; leave it out (all CPUs) or say 'native'");
   return okStatus();
@@ -140,7 +142,7 @@ Status missingSizes(mlir::func::FuncOp main) {
   return invalidArgument(base::strCat(base::clipped(text), " free dimensions; give their sizes: ", options));
 }
 
-/// Bounds are of free dimensions that the function's inputs have.
+/// Bounds and the sizes of variants are of free dimensions that the function's inputs have.
 Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
   std::vector<std::string> names;
   if (main && !options.dimBounds.empty())
@@ -159,6 +161,13 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
                                           names.empty() ? "none" : base::clipped(base::join(names)), ")"));
     if (options.dims.count(name)) return invalidArgument(text + " were given beside a size");
   }
+  for (const auto& sizes : options.specialize)
+    for (const auto& [name, size] : sizes)
+      if (!llvm::is_contained(names, name))
+        return invalidArgument(base::strCat(base::optionName("specialize"), " fixes the dimension '", name,
+                                            "', and no input has a free dimension of that name (there are: ",
+                                            names.empty() ? "none" : base::clipped(base::join(names)), ")",
+                                            base::didYouMean(name, names)));
   return okStatus();
 }
 
@@ -226,8 +235,9 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
   return status;
 }
 
-StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& options,
-                                     std::vector<UnsupportedNode>* unsupported) {
+/// Without variants.
+StatusOr<CompileResult> compileGraphAlone(const Graph& graph, const CompileOptions& options,
+                                          std::vector<UnsupportedNode>* unsupported) {
   base::FloatScope floats;  // Constants are folded, and costs compared, on the program's thread.
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
@@ -247,6 +257,16 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   HPU_RETURN_IF_ERROR(givesSizes ? pipeline::makeStatic(*module, options)
                                  : importer::checkSizes(*module, {options.shapes, options.dims, {}, {}, {}}));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
+  result.stats.compileMs = msSince(start);
+  return result;
+}
+
+StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& options) {
+  auto start = Clock::now();
+  HPU_ASSIGN(CompileResult result, compileGraphAlone(graph, options, nullptr));
+  if (options.specialize.empty()) return result;
+  HPU_RETURN_IF_ERROR(pipeline::addVariants(
+      options, [&](const CompileOptions& alone) { return compileGraphAlone(graph, alone, nullptr); }, result));
   result.stats.compileMs = msSince(start);
   return result;
 }
@@ -302,12 +322,15 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
     rest.shapes.clear();
     rest.dims.clear();
   }
-  StatusOr<CompileResult> compiled = compileGraph(*graph, rest, &beyondEngines);
+  StatusOr<CompileResult> compiled = compileGraphAlone(*graph, rest, &beyondEngines);
   if (unsupported) unsupported->insert(unsupported->end(), beyondEngines.begin(), beyondEngines.end());
   if (!beyondEngines.empty()) return compiled.status().withContext("'" + path + "'");
   if (!compiled.ok()) return compiled.status();
   CompileResult result = std::move(*compiled);
   result.stats.phases.insert(result.stats.phases.begin(), import);
+  if (!options.specialize.empty())
+    HPU_RETURN_IF_ERROR(pipeline::addVariants(
+        options, [&](const CompileOptions& alone) { return compilePath(path, alone, nullptr); }, result));
   if (!damaged.empty()) result.warnings.push_back(damaged);
   if (cached && result.recipe.valid() && !support::isCancelled()) {
     Status stored = cache.store(key, result.recipe);
@@ -336,7 +359,7 @@ StatusOr<CompileResult> withFunctions(const CompileOptions& given,
 StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
   HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
   HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
-  return withFunctions(*known, [&](const CompileOptions& options) { return compileGraph(graph, options, nullptr); });
+  return withFunctions(*known, [&](const CompileOptions& options) { return compileGraph(graph, options); });
 }
 
 StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& given, size_t givenBytes,

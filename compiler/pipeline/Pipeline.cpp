@@ -361,7 +361,7 @@ class PhaseRunner {
     if (auto name = module_->getAttrOfType<StringAttr>("hpu.model")) emit.name = name.str();
     HPU_ASSIGN(std::shared_ptr<recipe::Program> program, emit::emitProgram(module_, emit, owner_));
     if (late_.isUsed()) HPU_RETURN_IF_ERROR(late_.complete(module_, target_, *program));
-    HPU_RETURN_IF_ERROR(checkCapacity(needsOf(*program)));
+    HPU_RETURN_IF_ERROR(checkCapacity(hbmNeedsOf(*program)));
     const arch::ClockProfile& clock = target_.clock();
     std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(*program, target_, clock);
     perfmodel::TimedLaunch launch;
@@ -370,30 +370,18 @@ class PhaseRunner {
     HPU_ASSIGN(perfmodel::TimelineResult timeline, perfmodel::simulate(target_, clock, {launch}));
     CompileStats& stats = result_.stats;
     stats.deviceTimeUs = timeline.end / 1e6;
-    stats.workspaceBytes = needsOf(*program).workspace;
+    stats.workspaceBytes = hbmNeedsOf(*program).workspace;
     stats.sramPeakBytes = memory_.sramPeakBytes;
     program->estimates = {stats.deviceTimeUs, stats.lowerBoundUs, static_cast<uint64_t>(stats.largestLiveSetBytes),
                           static_cast<uint64_t>(memory_.sramPeakBytes)};
     for (int engine = 0; engine < kNumEngines; ++engine) busyUs_[engine] = timeline.busy[engine] / 1e6;
     commands_ = 0;
     for (const recipe::Queue& queue : program->queues) commands_ += queue.commands.size();
+    if (auto text = result_.reports.find("shapes"); text != result_.reports.end() && program->dynamic)
+      text->second += lateSizesReport(*program);
     result_.recipe = Recipe(std::move(program));
     summary_ = std::to_string(commands_) + " commands verified";
     return okStatus();
-  }
-
-  /// With weights as they are packed.
-  static memory::HbmNeeds needsOf(const recipe::Program& program) {
-    memory::HbmNeeds needs;
-    for (const recipe::Section& section : program.sections) {
-      auto bytes = static_cast<int64_t>(section.bytes);
-      if (section.kind == recipe::SectionKind::kConst) needs.weights += bytes;
-      if (section.kind == recipe::SectionKind::kWorkspace) needs.workspace += bytes;
-      // A state's memory is its output's.
-      if (section.kind == recipe::SectionKind::kInput && !recipe::stateOf(program, section)) needs.inputs += bytes;
-      if (section.kind == recipe::SectionKind::kOutput) needs.outputs += bytes;
-    }
-    return needs;
   }
 
   void timeReport() {
@@ -454,6 +442,19 @@ class PhaseRunner {
 };
 
 }  // namespace
+
+memory::HbmNeeds hbmNeedsOf(const recipe::Program& program) {
+  memory::HbmNeeds needs;
+  for (const recipe::Section& section : program.sections) {
+    auto bytes = static_cast<int64_t>(section.bytes);
+    if (section.kind == recipe::SectionKind::kConst) needs.weights += bytes;
+    if (section.kind == recipe::SectionKind::kWorkspace) needs.workspace += bytes;
+    // A state's memory is its output's.
+    if (section.kind == recipe::SectionKind::kInput && !recipe::stateOf(program, section)) needs.inputs += bytes;
+    if (section.kind == recipe::SectionKind::kOutput) needs.outputs += bytes;
+  }
+  return needs;
+}
 
 StatusOr<CompileResult> runPipeline(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner,
                                     std::vector<UnsupportedNode>* unsupported) {

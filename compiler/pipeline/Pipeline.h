@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "compiler/memory/Capacity.h"
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "recipe/Recipe.h"
 
 namespace mlir {
 class PassManager;
@@ -43,6 +45,9 @@ void addNormalize(mlir::PassManager& manager, const CompileOptions& options, std
 Status makeStatic(mlir::ModuleOp module, const CompileOptions& options);
 /// What can be found wrong with options by themselves. Errors: kInvalidArgument.
 Status checkOptions(const CompileOptions& options);
+
+/// What a program has in HBM, with weights as they are packed.
+memory::HbmNeeds hbmNeedsOf(const recipe::Program& program);
 
 /// For hpu-opt: every pass that needs no compile options of its own, and the pipelines hpu-to-<phase>.
 void registerPipelines();

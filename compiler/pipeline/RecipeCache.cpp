@@ -89,6 +89,14 @@ std::string optionsText(const CompileOptions& options) {
     named(output);
     named(input);
   }
+  if (!options.specialize.empty()) list("variants", options.specialize.size());
+  for (const auto& sizes : options.specialize) {
+    list("sizes", sizes.size());
+    for (const auto& [name, size] : sizes) {
+      named(name);
+      text += base::strCat("=", size);
+    }
+  }
   return text;
 }
 

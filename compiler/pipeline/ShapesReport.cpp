@@ -9,6 +9,9 @@
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/support/Units.h"
+#include "plan/Instantiate.h"
+#include "recipe/Dynamic.h"
+#include "recipe/SizeValues.h"
 
 using namespace mlir;
 
@@ -35,7 +38,74 @@ std::string nameOf(StringAttr name, const char* otherwise, unsigned index) {
   return name ? name.str() : strCat(otherwise, index);
 }
 
+/// "4x1", of the parts of a unit "4x1, 4x2".
+std::string slicesText(const std::vector<std::vector<uint32_t>>& parts) {
+  std::vector<std::string> texts;
+  for (const std::vector<uint32_t>& slices : parts) {
+    std::string text;
+    for (uint32_t along : slices) text += strCat(text.empty() ? "" : "x", along);
+    texts.push_back(text.empty() ? "1" : text);
+  }
+  return base::join(texts);
+}
+
+std::string boxText(const std::vector<recipe::Symbol>& symbols, const recipe::TileChoice& choice) {
+  std::vector<std::string> texts;
+  for (size_t s = 0; s < symbols.size(); ++s)
+    if (choice.min[s] != symbols[s].min || choice.max[s] != symbols[s].max)
+      texts.push_back(strCat(symbols[s].name, " ", choice.min[s], " to ", choice.max[s]));
+  return texts.empty() ? "other sizes" : base::join(texts);
+}
+
+/// The largest sizes of the buckets that hold the bounds.
+std::string bucketsText(const recipe::Symbol& symbol) {
+  constexpr size_t kFirst = 12, kLast = 4;
+  std::vector<std::string> ends;
+  for (int64_t size = symbol.min; size <= symbol.max;) {
+    const int64_t end = std::min(plan::bucketEnd(size), symbol.max);
+    ends.push_back(strCat(end));
+    size = end + 1;
+  }
+  const size_t count = ends.size();
+  if (count > kFirst + kLast + 1) {
+    ends.erase(ends.begin() + kFirst, ends.end() - kLast);
+    ends.insert(ends.begin() + kFirst, "...");
+  }
+  return strCat(base::join(ends), count == 1 ? " (1 bucket)" : strCat(" (", count, " buckets)"));
+}
+
 }  // namespace
+
+std::string lateSizesReport(const recipe::Program& program) {
+  const recipe::Dynamic& dynamic = *program.dynamic;
+  std::string text;
+  for (const recipe::Symbol& symbol : dynamic.symbols)
+    text += strCat("given late: ", symbol.name, ", ", symbol.min, " to ", symbol.max, ", chosen for ", symbol.sample,
+                   "; plans are shared up to ", bucketsText(symbol), "\n");
+  for (const recipe::Guard& guard : dynamic.guards)
+    text += strCat("guard: ", base::clipped(recipe::exprText(dynamic, guard.left)),
+                   guard.relation == recipe::Guard::Relation::kEqual ? " = " : " <= ",
+                   base::clipped(recipe::exprText(dynamic, guard.right)), ", ", base::clipped(guard.text), "\n");
+  const recipe::TileChoice& last = dynamic.choices.back();
+  for (size_t c = 0; c < dynamic.choices.size(); ++c) {
+    const recipe::TileChoice& choice = dynamic.choices[c];
+    size_t sliced = 0;
+    std::vector<std::string> others;
+    for (size_t u = 0; u < dynamic.units.size(); ++u) {
+      const std::string own = slicesText(choice.slices[u]), usual = slicesText(last.slices[u]);
+      sliced += own.find_first_not_of("1x, ") != std::string::npos;
+      if (own != usual)
+        others.push_back(strCat("  unit ", base::clipped(program.ops[dynamic.units[u].parts[0].ops[0]].name), ": ", own,
+                                " slices, else ", usual, "\n"));
+    }
+    text += strCat("tiles for ", boxText(dynamic.symbols, choice), ": ", sliced, " of ", dynamic.units.size(),
+                   " units are sliced");
+    text += &choice == &last ? "\n" : strCat(", ", others.size(), " otherwise than for other sizes\n");
+    for (size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) text += others[i];
+    if (others.size() > kMostNamed) text += strCat("  unit: ", others.size() - kMostNamed, " more\n");
+  }
+  return text;
+}
 
 std::string shapesReport(func::FuncOp function) {
   std::map<std::string, std::vector<std::string>> places;  // By free dimension.

@@ -64,6 +64,11 @@ struct CompileOptions {
   /// Bounds of named free dimensions whose sizes launches give. With any of them, every free dimension that `shapes`
   /// and `dims` do not give a size is given late, from 1 where nothing is said.
   std::map<std::string, DimBounds> dimBounds;
+  /// Sizes, by name, of dimensions that have bounds, for which the recipe gets a variant that is compiled for them
+  /// alone:
+  /// {{{"seq", 128}}, {{"batch", 1}, {"seq", 512}}}. What a variant does not name stays late in it. Launches of these
+  /// sizes run it without being asked to. At most 64.
+  std::vector<std::map<std::string, int64_t>> specialize;
   /// Outputs that are inputs changed in place, by the output's name: a cache of keys and values stays in device memory,
   /// and a launch writes what is new in it (Recipe::states). A '*' in both names stands for the same text:
   /// {"present.*", "past_key_values.*"}. Where the model does not append to the input, what it computes is copied over

@@ -72,6 +72,9 @@ class HPU_API Recipe {
   std::vector<StateInfo> states() const;
   /// The free dimensions, of which launches give the sizes (LaunchArguments::inputShapes); empty: all sizes are fixed.
   std::vector<FreeDim> dims() const;
+  /// The sizes for which the recipe has a variant that is compiled for them alone (CompileOptions::specialize), by
+  /// name; a dimension that is not named may have any size. Of those that a launch fits, the first runs.
+  std::vector<std::map<std::string, int64_t>> variants() const;
   /// The shape of an input or output as people read it: "[batch, 2*seq, 64]"; empty when there is no such tensor.
   std::string inputText(size_t index) const;
   std::string outputText(size_t index) const;

@@ -440,6 +440,7 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self, co
   std::unique_lock lock(order_.mutex, std::defer_lock);
   if (run.shared) lock.lock();
   if (run.growing) HPU_RETURN_IF_ERROR(growWorkspace(*instance, run));
+  run.label = instance->program().name;
   HPU_ASSIGN(std::vector<Staged> staged, stage(*instance, run));
   driver::Launch work;
   work.program = instance->id();
@@ -473,7 +474,7 @@ Status ExecutableState::capture(CaptureState& capture, const std::shared_ptr<Str
   if (run.shared) HPU_RETURN_IF_ERROR(capture.orderBehindLast(*stream, self));
   const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
   HPU_ASSIGN(uint32_t operation,
-             capture.add(*stream, std::move(work), recipe_.name(), std::move(run.owners), self, instance));
+             capture.add(*stream, std::move(work), std::string(run.label), std::move(run.owners), self, instance));
   uint32_t signal = 0;
   for (const OutputEvent& event : events)
     if (!isStaged(staged, event.output))
@@ -495,7 +496,7 @@ StatusOr<std::shared_ptr<TicketHandle>> ExecutableState::submit(const std::share
                                                                 const std::vector<OutputEvent>& events) {
   std::vector<std::shared_ptr<TicketHandle>> signals(events.size());
   for (auto& signal : signals) signal = base::makeProcessOwned<TicketHandle>(device_, 0);
-  HPU_ASSIGN(auto ticket, stream->submit(std::move(work), recipe_.name(), std::move(run.owners)));
+  HPU_ASSIGN(auto ticket, stream->submit(std::move(work), std::string(run.label), std::move(run.owners)));
   if (!ticket) return failedPrecondition("a capture of the stream began while a launch was enqueued");
   for (size_t i = 0; i < events.size(); ++i) {
     signals[i]->is(ticket->ticket() + 1 + i);
@@ -512,7 +513,7 @@ StatusOr<std::shared_ptr<TicketHandle>> ExecutableState::submitStaged(const std:
                                                                       const std::vector<OutputEvent>& events) {
   std::vector<driver::BatchItem> items(1);
   items[0].kept = !work.signals.empty();
-  items[0].label = recipe_.name();
+  items[0].label = run.label;
   items[0].work = std::move(work);
   for (const Staged& stage : staged) {
     driver::BatchItem& item = items.emplace_back();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hpu/executable.h"
@@ -64,7 +65,8 @@ class ExecutableState {
     std::vector<Owner> owners;
     std::vector<size_t> inPlace;
     bool shared = true;
-    bool growing = false;  ///< As LaunchPlan's: the workspace gets its addresses when it is enqueued.
+    bool growing = false;    ///< As LaunchPlan's: the workspace gets its addresses when it is enqueued.
+    std::string_view label;  ///< The name of the program, which outlives this; it says which variant.
   };
   /// An output of a launch that is computed in other memory and copied to its own.
   struct Staged {

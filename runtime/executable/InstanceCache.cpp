@@ -9,6 +9,7 @@
 #include "base/Format.h"
 #include "base/Spin.h"
 #include "base/StatusMacros.h"
+#include "recipe/Variants.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/trace/Recorder.h"
 
@@ -40,7 +41,12 @@ InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_pt
     : device_(std::move(device)),
       representative_(std::move(representative)),
       program_(program),
-      planned_(std::move(program), arch::targetDesc(program_->target)) {}
+      planned_(std::move(program), arch::targetDesc(program_->target)) {
+  for (const recipe::Variant& variant : program_->variants)
+    variants_.push_back(variant.program->dynamic
+                            ? std::make_unique<plan::Instances>(variant.program, arch::targetDesc(program_->target))
+                            : nullptr);
+}
 
 /// With the mutex held.
 std::shared_ptr<Instance> InstanceCache::find(uint64_t hash, const std::vector<Shape>& inputs) {
@@ -52,19 +58,32 @@ std::shared_ptr<Instance> InstanceCache::find(uint64_t hash, const std::vector<S
   return nullptr;
 }
 
+StatusOr<std::shared_ptr<Instance>> InstanceCache::make(const std::vector<Shape>& inputs) {
+  HPU_ASSIGN(recipe::Sizes sizes, launchSizes(*program_, inputs));
+  const std::optional<size_t> variant = recipe::variantFor(*program_, sizes);
+  const auto& source = variant ? program_->variants[*variant].program : program_;
+  const std::string name = "instantiate " + source->name;
+  trace::HostScope scope(name);
+  const auto& symbols = program_->dynamic->symbols;
+  for (size_t s = 0; s < symbols.size(); ++s) scope.arg(symbols[s].name, sizes[s]);
+  std::shared_ptr<const recipe::Program> program = source;
+  if (!variant) {
+    HPU_ASSIGN(program, planned_.get(sizes));
+  } else if (source->dynamic) {
+    HPU_ASSIGN(const recipe::Sizes own, recipe::solveSizes(*source, inputs));
+    HPU_ASSIGN(program, variants_[*variant]->get(own));
+  }
+  // What instances share is the kernels and packed weights of their program; a variant has its own.
+  return Instance::load(device_, std::move(program), std::move(sizes), variant ? nullptr : representative_.get());
+}
+
 StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>& inputs) {
   const uint64_t hash = hashOf(inputs);
   {
     auto lock = base::lockSoon(mutex_);
     if (auto known = find(hash, inputs)) return known;
   }
-  HPU_ASSIGN(recipe::Sizes sizes, launchSizes(*program_, inputs));
-  const std::string name = "instantiate " + program_->name;
-  trace::HostScope scope(name);
-  const auto& symbols = program_->dynamic->symbols;
-  for (size_t s = 0; s < symbols.size(); ++s) scope.arg(symbols[s].name, sizes[s]);
-  HPU_ASSIGN(auto program, planned_.get(sizes));
-  HPU_ASSIGN(auto instance, Instance::load(device_, std::move(program), std::move(sizes), representative_.get()));
+  HPU_ASSIGN(auto instance, make(inputs));
   Entry dropped;  // Let go after the lock.
   std::lock_guard lock(mutex_);
   if (auto known = find(hash, inputs)) return known;  // Another thread was first.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// InstanceCache: the instances of a recipe of free dimensions, by the shapes of a launch's inputs.
+// InstanceCache: the instances of a recipe of free dimensions, by the shapes of a launch's inputs; of a variant of the
+// recipe where it has one for them.
 // The one thing to know: an instance that is dropped for others lives on while launches or captures use it.
 #pragma once
 
@@ -41,12 +42,14 @@ class InstanceCache {
     std::shared_ptr<Instance> instance;
   };
   std::shared_ptr<Instance> find(uint64_t hash, const std::vector<Shape>& inputs);
+  StatusOr<std::shared_ptr<Instance>> make(const std::vector<Shape>& inputs);
 
   const std::shared_ptr<DeviceState> device_;
   const std::shared_ptr<Instance> representative_;
   const std::shared_ptr<const recipe::Program> program_;
   plan::Instances planned_;
-  std::mutex mutex_;  // Guards the next two.
+  std::vector<std::unique_ptr<plan::Instances>> variants_;  ///< By variant; null: of one whose sizes are all fixed.
+  std::mutex mutex_;                                        // Guards the next two.
   std::vector<Entry> entries_;
   uint64_t uses_ = 0;
 };

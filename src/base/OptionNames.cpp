@@ -27,6 +27,8 @@ constexpr std::array kRows = {
     Row{"shapes", "--shape", "shapes"},
     Row{"dims", "--dim", "dims"},
     Row{"states", "--state", "states"},
+    Row{"dimBounds", "--dim", ""},
+    Row{"specialize", "--specialize", ""},
     Row{"stopAfter", "--stop-after", "", true},
     Row{"startFrom", "--start-from", "", true},
     Row{"dumpDir", "--dump-phases", "", true},

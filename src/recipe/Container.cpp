@@ -70,6 +70,19 @@ void writeHeader(uint8_t* header, const Program& program, uint32_t numSections, 
   storeLe(header + kAtHeaderHash, base::hash64(header, kAtHeaderHash));
 }
 
+/// Everything but the constants, which a program and its variants have in common.
+void fillTables(const Program& program, DataSection& imageData, StoredTables& tables) {
+  for (const KernelImage& image : program.images) {
+    uint64_t at = imageData.add(image.data, image.bytes, kPageBytes);
+    tables.images.push_back({image.cpu, image.entries, image.bytes, at});
+  }
+  for (size_t op = 0; op < program.ops.size(); ++op) {
+    if (program.ops[op].mme.packingFactor != 1)
+      tables.packings.push_back({static_cast<uint32_t>(op), program.ops[op].mme.packingFactor});
+  }
+  if (program.dynamic) tables.dynamic = *program.dynamic;
+}
+
 void writeEntry(uint8_t* at, const SectionEntry& entry) {
   storeLe(at, static_cast<uint32_t>(entry.id));
   storeLe(at + 4, entry.flags);
@@ -120,6 +133,8 @@ std::string_view sectionIdName(SectionId id) {
       return "kernel sizes";
     case SectionId::kStates:
       return "states";
+    case SectionId::kVariants:
+      return "variants";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
@@ -129,7 +144,7 @@ std::string_view sectionIdName(SectionId id) {
 }
 
 uint16_t leastReaderMinor(const Program& program) {
-  if (!program.states.empty()) return 3;
+  if (!program.states.empty() || !program.variants.empty()) return 3;
   if (program.dynamic) return 2;
   std::vector<const Operand*> reads, writes;
   for (const Op& op : program.ops) appendOperands(op, reads, writes);
@@ -143,21 +158,21 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     uint64_t at = constantData.add(blob.data, blob.bytes, constantAlignment(blob.bytes));
     tables.constants.push_back({blob.section, blob.offset, blob.bytes, at});
   }
-  for (const KernelImage& image : program.images) {
-    uint64_t at = imageData.add(image.data, image.bytes, kPageBytes);
-    tables.images.push_back({image.cpu, image.entries, image.bytes, at});
-  }
-  for (size_t op = 0; op < program.ops.size(); ++op) {
-    if (program.ops[op].mme.packingFactor != 1)
-      tables.packings.push_back({static_cast<uint32_t>(op), program.ops[op].mme.packingFactor});
+  fillTables(program, imageData, tables);
+  for (const Variant& variant : program.variants) {
+    StoredVariant& stored = tables.variants.emplace_back();
+    stored.sizes = variant.sizes;
+    stored.program = *variant.program;
+    fillTables(*variant.program, imageData, stored.tables);
+    stored.isDynamic = variant.program->dynamic != nullptr;
   }
 
-  if (program.dynamic) tables.dynamic = *program.dynamic;
   std::vector<SectionSpec> specs(std::begin(kMetadata), std::end(kMetadata));
   if (!tables.packings.empty()) specs.push_back({SectionId::kPackings, 0});
   if (program.dynamic)
     for (SectionId id : kDynamicSections) specs.push_back({id, kRequired});
   if (!program.states.empty()) specs.push_back({SectionId::kStates, kRequired});
+  if (!program.variants.empty()) specs.push_back({SectionId::kVariants, kRequired});
   const bool hasIr = !program.ir.empty();
   const bool isSigned = !program.signature.empty();
   const uint32_t numSections = static_cast<uint32_t>(specs.size()) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;

@@ -16,6 +16,7 @@
 namespace hpu::recipe {
 
 struct Dynamic;  // Dynamic.h.
+struct Program;
 
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
@@ -220,6 +221,15 @@ struct Estimates {
   uint64_t largestLiveSetBytes = 0, sramPeakBytes = 0;
 };
 
+/// A program for some of the sizes of a program of free dimensions, its *holder* (src/recipe/Variants.h). It is
+/// compiled for these alone, and launches of these sizes run it in the holder's place. Sections have the numbers, kinds
+/// and bindings of the holder's, and constants are the holder's: they are stored, and on the device, once.
+struct Variant {
+  std::vector<int64_t> sizes;  ///< By symbol of the holder; kDynamic: any, `program` has the symbol itself.
+  std::shared_ptr<const Program> program;
+};
+inline constexpr uint32_t kMaxVariants = 64;
+
 struct Program {
   std::string name;
   std::string producer;  ///< "OpenHPU 0.1.0"
@@ -243,6 +253,8 @@ struct Program {
   /// How everything above follows from the sizes of a launch (Dynamic.h); all of it is then that of the
   /// representatives. Null: the program is for these sizes alone.
   std::shared_ptr<const Dynamic> dynamic;
+  /// Of a program of free dimensions; those that fix more sizes first. The first that has the sizes of a launch runs.
+  std::vector<Variant> variants;
 };
 
 /// The state that a section is bound to; null: none.

@@ -165,6 +165,16 @@ std::vector<FreeDim> Recipe::dims() const {
     for (const recipe::Symbol& symbol : dynamic->symbols) dims.push_back({symbol.name, {symbol.min, symbol.max}});
   return dims;
 }
+std::vector<std::map<std::string, int64_t>> Recipe::variants() const {
+  std::vector<std::map<std::string, int64_t>> variants;
+  const recipe::Program& program = programOf(*this);
+  for (const recipe::Variant& variant : program.variants) {
+    auto& sizes = variants.emplace_back();
+    for (size_t s = 0; s < variant.sizes.size(); ++s)
+      if (variant.sizes[s] != kDynamic) sizes[program.dynamic->symbols[s].name] = variant.sizes[s];
+  }
+  return variants;
+}
 std::string Recipe::inputText(size_t index) const {
   return shapeText(programOf(*this), false, index);
 }

@@ -46,8 +46,9 @@ class Loader {
     HPU_RETURN_IF_ERROR(checkHashes());
     HPU_RETURN_IF_ERROR(decodeSections());
     HPU_RETURN_IF_ERROR(attachData());
-    HPU_RETURN_IF_ERROR(setPackings());
+    HPU_RETURN_IF_ERROR(setPackings(*program_, tables_));
     HPU_RETURN_IF_ERROR(setDynamic());
+    HPU_RETURN_IF_ERROR(setVariants());
     if (Status status = verifyProgram(*program_); !status.ok()) return damaged(status.message());
     if (!program_->signature.empty() && !signatureMatches(data_, bytes_))
       return damaged(
@@ -242,31 +243,35 @@ class Loader {
       program_->constants.push_back(
           {stored.section, stored.offset, data_ + constants->offset + stored.dataOffset, stored.bytes, owner_});
     }
+    return attachImages(*program_, tables_);
+  }
+
+  Status attachImages(Program& program, StoredTables& tables) {
     const SectionEntry* images = find(SectionId::kImageData);
-    for (size_t i = 0; i < tables_.images.size(); ++i) {
-      StoredImage& stored = tables_.images[i];
+    for (size_t i = 0; i < tables.images.size(); ++i) {
+      StoredImage& stored = tables.images[i];
       HPU_RETURN_IF_ERROR(checkData(*images, strCat("kernel image ", i), stored.dataOffset, stored.bytes));
       if (stored.dataOffset % kPageBytes) {
         return damaged(strCat("kernel image ", i, " at byte ", stored.dataOffset, " of ", nameOf(*images),
                               " does not start at a multiple of ", kPageBytes));
       }
-      program_->images.push_back(
+      program.images.push_back(
           {stored.cpu, std::move(stored.entries), data_ + images->offset + stored.dataOffset, stored.bytes, owner_});
     }
     return okStatus();
   }
 
-  Status setPackings() {
+  Status setPackings(Program& program, const StoredTables& tables) const {
     uint32_t next = 0;
-    for (size_t i = 0; i < tables_.packings.size(); ++i) {
-      const StoredPacking& stored = tables_.packings[i];
-      if (stored.op < next || stored.op >= program_->ops.size() || program_->ops[stored.op].engine != Engine::kMme ||
+    for (size_t i = 0; i < tables.packings.size(); ++i) {
+      const StoredPacking& stored = tables.packings[i];
+      if (stored.op < next || stored.op >= program.ops.size() || program.ops[stored.op].engine != Engine::kMme ||
           stored.factor == 1) {
         return damaged(strCat("packing ", i, " packs op ", stored.op, " by ", stored.factor,
                               ", which is no MME op behind the one before, or no packing"));
       }
       next = stored.op + 1;
-      program_->ops[stored.op].mme.packingFactor = stored.factor;
+      program.ops[stored.op].mme.packingFactor = stored.factor;
     }
     return okStatus();
   }
@@ -279,6 +284,21 @@ class Loader {
                               "', which belong together, it has only one"));
     }
     if (first) program_->dynamic = std::make_shared<const Dynamic>(std::move(tables_.dynamic));
+    return okStatus();
+  }
+
+  Status setVariants() {
+    for (size_t v = 0; v < tables_.variants.size(); ++v) {
+      StoredVariant& stored = tables_.variants[v];
+      auto program = std::make_shared<Program>(std::move(stored.program));
+      program->target = program_->target;
+      program->constants = program_->constants;
+      Status status = attachImages(*program, stored.tables);
+      if (status.ok()) status = setPackings(*program, stored.tables);
+      if (!status.ok()) return status.withContext(strCat("variant ", v));
+      if (stored.isDynamic) program->dynamic = std::make_shared<const Dynamic>(std::move(stored.tables.dynamic));
+      program_->variants.push_back({std::move(stored.sizes), std::move(program)});
+    }
     return okStatus();
   }
 

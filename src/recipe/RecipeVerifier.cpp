@@ -11,7 +11,8 @@ Status verifyProgram(const Program& program) {
   HPU_RETURN_IF_ERROR(verifyKernels(program));
   HPU_RETURN_IF_ERROR(verifyOps(program));
   HPU_RETURN_IF_ERROR(verifyCommands(program));
-  return verifyDynamic(program);
+  HPU_RETURN_IF_ERROR(verifyDynamic(program));
+  return verifyVariants(program);
 }
 
 }  // namespace hpu::recipe

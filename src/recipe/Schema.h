@@ -192,14 +192,42 @@ void schema(Ar& ar, typename Ar::template Ref<DynamicKernel> v) {
   ar(v.dims, v.cost, v.scratchBytes, v.reads);
 }
 
-/// The lists that the container stores in place of Program::constants, Program::images, packing factors and
-/// Program::dynamic.
+struct StoredVariant;
+
+/// The lists that the container stores in place of Program::constants, Program::images, packing factors,
+/// Program::dynamic and Program::variants.
 struct StoredTables {
   std::vector<StoredConstant> constants;
   std::vector<StoredImage> images;
   std::vector<StoredPacking> packings;  ///< In the order of ops.
   Dynamic dynamic;
+  std::vector<StoredVariant> variants;
 };
+
+/// A Variant as stored: the metadata sections of its program one after another, but for its constants, which are the
+/// holder's.
+struct StoredVariant {
+  std::vector<int64_t> sizes;
+  Program program;
+  StoredTables tables;
+  bool isDynamic = false;  ///< The sections of Program::dynamic follow.
+};
+inline constexpr SectionId kVariantSections[] = {
+    SectionId::kProgram, SectionId::kMemory, SectionId::kKernels, SectionId::kImages,    SectionId::kOps,
+    SectionId::kBundles, SectionId::kQueues, SectionId::kSources, SectionId::kEstimates, SectionId::kPackings};
+
+template <typename Ar>
+bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
+                   typename Ar::template Ref<StoredTables> tables);
+
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredVariant> v) {
+  ar(v.sizes);
+  for (SectionId id : kVariantSections) sectionSchema(id, ar, v.program, v.tables);
+  ar(v.isDynamic);
+  if (!v.isDynamic) return;
+  for (SectionId id : kDynamicSections) sectionSchema(id, ar, v.program, v.tables);
+}
 
 /// The contents of one metadata section. False when the id is not one of a metadata section (kIr is
 /// raw text).
@@ -241,6 +269,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(tables.dynamic.kernels), true;
     case SectionId::kStates:
       return ar(p.states), true;
+    case SectionId::kVariants:
+      return ar(tables.variants), true;
     default:
       return false;
   }

@@ -37,6 +37,9 @@ Status verifyBoxes(const Program& program);
 /// Program::dynamic, if there is one: what it says is in range, and at the samples is what the program has.
 Status verifyDynamic(const Program& program);
 
+/// Program::variants: sizes and tensors fit the program, memory is shared as Variant says, and each verifies by itself.
+Status verifyVariants(const Program& program);
+
 /// The shape algebra of an MME op whose operands' sizes are all > 0 and whose product of sizes is
 /// bounded.
 Status verifyMmeShapes(const Op& op, const std::string& where);

@@ -191,6 +191,14 @@ class Check:
             for shown, value, digits in zip(row[1:], values + [one[0], one[1], one[3], one[4], one[5]], (1, 1, 2, 2, 0, 0, 0, 2)):
                 self.expect(where, shown, value, digits)
 
+    def late_sizes(self):
+        kept = {name.rsplit("-opset", 1)[0]: values for name, values in self.kept("late_sizes_time.json")["models"].items()}
+        for row in rows(self.lines("host-performance.md", "Compile time of one recipe for all sizes")):
+            if row[0] == "model":
+                continue
+            for shown, value, digits in zip(row[2:], kept[row[0]], (0, 0, 2, 2, 1, 1, 0, 1, 0)):
+                self.expect(f"host-performance.md, all sizes, {row[0]}", shown, value, digits)
+
     def wall(self):
         gives = {(row["op"], row["ranks"], row["bytes"]): row["ratio"]
                  for name in ("collectives_wall.json", "collectives_wall_64mib.json") for row in self.kept(name)["rows"]}
@@ -248,7 +256,7 @@ class Check:
 
 def main():
     check = Check(*map(os.path.abspath, sys.argv[1:3]))
-    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.wall, check.readme, check.tuner, check.trace)
+    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.late_sizes, check.wall, check.readme, check.tuner, check.trace)
     for part in [getattr(check, name) for name in sys.argv[3:]] or usual:
         before = len(check.errors)
         try:

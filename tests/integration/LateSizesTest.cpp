@@ -10,8 +10,10 @@
 #include <sstream>
 
 #include "arch/TargetDesc.h"
+#include "base/StatusMacros.h"
 #include "hpu/compiler.h"
 #include "hpu/device.h"
+#include "hpu/event.h"
 #include "hpu/executable.h"
 #include "hpu/stream.h"
 #include "numerics/Convert.h"
@@ -48,8 +50,9 @@ tools::HostTensor randomTensor(const TensorType& type, uint32_t seed) {
   return tensor;
 }
 
-/// A launch with inputs of these shapes, and what comes out.
-StatusOr<std::vector<tools::HostTensor>> run(Device& device, Executable& executable, const std::vector<Shape>& shapes) {
+/// A launch with inputs of these shapes, and what comes out; `deviceNs` gets the time of the launch on the device.
+StatusOr<std::vector<tools::HostTensor>> run(Device& device, Executable& executable, const std::vector<Shape>& shapes,
+                                             int64_t* deviceNs = nullptr) {
   auto stream = Stream::create(device);
   if (!stream.ok()) return stream.status();
   auto types = executable.outputs(shapes);
@@ -70,7 +73,10 @@ StatusOr<std::vector<tools::HostTensor>> run(Device& device, Executable& executa
     if (!buffer.ok()) return buffer.status();
     outputs.push_back(*buffer);
   }
+  Event begin, end;
+  HPU_RETURN_IF_ERROR(stream->record(begin));
   if (Status status = executable.launch(*stream, inputs, outputs, shapes); !status.ok()) return status;
+  HPU_RETURN_IF_ERROR(stream->record(end));
   for (size_t i = 0; i < outputs.size(); ++i) {
     tools::HostTensor& result = results.emplace_back();
     result.type = (*types)[i].type;
@@ -79,6 +85,9 @@ StatusOr<std::vector<tools::HostTensor>> run(Device& device, Executable& executa
       return status;
   }
   if (Status status = stream->synchronize(60000); !status.ok()) return status;
+  if (deviceNs) {
+    HPU_ASSIGN(*deviceNs, end.elapsedNsSince(begin));
+  }
   return results;
 }
 
@@ -340,6 +349,126 @@ TEST(LateSizes, ThatDoNotFitAreNamed) {
             std::string::npos);
   options.dimBounds = {{"n", {5, 4}}};
   EXPECT_FALSE(compileFile(testing::TempDir() + "/late_bounds.mlir", options).ok());
+}
+
+/// What a launch came to: the bytes of the outputs and the time on the device.
+struct Outcome {
+  std::vector<std::vector<uint8_t>> outputs;
+  int64_t deviceNs = 0;
+};
+
+StatusOr<Outcome> timed(const Recipe& recipe, const std::vector<Shape>& shapes) {
+  DeviceOptions opened;
+  opened.target = recipe.target();
+  HPU_ASSIGN(Device device, Device::open(opened));  // A fresh one: nothing of an earlier launch is left in its clock.
+  HPU_ASSIGN(Executable executable, Executable::load(device, recipe));
+  Outcome outcome;
+  HPU_ASSIGN(auto results, run(device, executable, shapes, &outcome.deviceNs));
+  for (tools::HostTensor& result : results) outcome.outputs.push_back(std::move(result.bytes));
+  return outcome;
+}
+
+/// The recipe with variants: each runs as what is compiled for its sizes alone does, to the bit and the nanosecond, and
+/// other sizes as the recipe without variants has them.
+void checkVariants(const std::string& path, const Bounds& bounds, const std::vector<Dims>& variants,
+                   const std::vector<std::pair<Dims, int>>& launches, bool sharesAll) {
+  CompileOptions options;
+  options.dimBounds = bounds;
+  auto general = compileFile(path, options);
+  ASSERT_TRUE(general.ok()) << general.status().toString();
+  options.specialize = variants;
+  auto compiled = compileFile(path, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().toString();
+  ASSERT_EQ(compiled->recipe.variants().size(), variants.size());
+  if (sharesAll) EXPECT_EQ(compiled->recipe.constantBytes(), general->recipe.constantBytes());
+  // As it comes back from a file.
+  auto bytes = compiled->recipe.serialize();
+  ASSERT_TRUE(bytes.ok()) << bytes.status().toString();
+  auto recipe = Recipe::deserialize(bytes->data(), bytes->size());
+  ASSERT_TRUE(recipe.ok()) << recipe.status().toString();
+  EXPECT_EQ(recipe->variants(), compiled->recipe.variants());
+  for (const auto& [dims, variant] : launches) {
+    SCOPED_TRACE(testing::PrintToString(dims));
+    StatusOr<CompileResult> alone = general;
+    if (variant >= 0) {
+      CompileOptions own;
+      own.dimBounds = bounds;
+      own.dims = variants[static_cast<size_t>(variant)];
+      for (const auto& [name, size] : own.dims) own.dimBounds.erase(name);
+      alone = compileFile(path, own);
+    }
+    ASSERT_TRUE(alone.ok()) << alone.status().toString();
+    auto shapes = recipe->inputShapes(dims);
+    ASSERT_TRUE(shapes.ok()) << shapes.status().toString();
+    auto got = timed(*recipe, *shapes), wanted = timed(alone->recipe, *shapes);
+    ASSERT_TRUE(got.ok()) << got.status().toString();
+    ASSERT_TRUE(wanted.ok()) << wanted.status().toString();
+    EXPECT_EQ(got->outputs, wanted->outputs);
+    EXPECT_EQ(got->deviceNs, wanted->deviceNs);
+    EXPECT_GT(got->deviceNs, 0);
+  }
+}
+
+TEST(LateSizes, OfVariantsOfAttention) {
+  const std::string past = tensor({"b", "4", "p", "32"}), now = tensor({"b", "4", "s", "32"}),
+                    all = tensor({"b", "4", "p + s", "32"}), square = tensor({"b", "4", "s", "p + s"});
+  Model model({now, past, now});
+  const int keys = model.op("concat", {1, 2}, all, "axis = 2 : i64");
+  const int turned = model.op("transpose", {keys}, tensor({"b", "4", "32", "p + s"}), "perm = array<i64: 0, 1, 3, 2>");
+  const int scores = model.op("matmul", {0, turned}, square);
+  const int shares = model.op("softmax", {scores}, square, "axis = 3 : i64");
+  const int mixed = model.op("matmul", {shares, keys}, now);
+  const Bounds bounds = {{"b", {1, 4}}, {"p", {0, 200}}, {"s", {1, 64}}};
+  const std::vector<Dims> variants = {{{"s", 1}}, {{"b", 2}, {"p", 100}, {"s", 1}}, {{"b", 1}, {"p", 0}, {"s", 64}}};
+  checkVariants(model.save("variants", {mixed, keys}), bounds, variants,
+                {{{{"b", 3}, {"p", 100}, {"s", 1}}, 0},
+                 {{{"b", 2}, {"p", 100}, {"s", 1}}, 1},
+                 {{{"b", 1}, {"p", 0}, {"s", 64}}, 2},
+                 {{{"b", 2}, {"p", 100}, {"s", 2}}, -1}},
+                true);
+}
+
+/// Weights, and a table of which a launch reads rows that begin where `p` says.
+TEST(LateSizes, OfVariantsWithWeights) {
+  const std::string whole = tensor({"s", "48"}), cache = tensor({"p", "48"}), all = tensor({"p + s", "48"});
+  Model model({whole, cache});
+  const int weights = model.constant("tensor<48x48xf32>", "0.125"), scale = model.constant("tensor<48xf32>", "1.5"),
+            bias = model.constant("tensor<48xf32>", "0.25");
+  const int product = model.op("matmul", {0, weights}, whole);
+  const int normed = model.op("layer_norm", {product, scale, bias}, whole, "axis = 1 : i64, epsilon = 1.0e-5 : f64");
+  const int joined = model.op("concat", {1, normed}, all, "axis = 0 : i64");
+  const Bounds bounds = {{"p", {0, 60}}, {"s", {1, 150}}};
+  checkVariants(model.save("weights", {joined}), bounds, {{{"s", 128}}, {{"p", 8}, {"s", 1}}},
+                {{{{"p", 5}, {"s", 128}}, 0}, {{{"p", 8}, {"s", 1}}, 1}, {{{"p", 8}, {"s", 7}}, -1}}, true);
+}
+
+TEST(LateSizes, OfVariantsThatThereCannotBeAreNamed) {
+  const std::string in = tensor({"n", "8"});
+  Model model({in, in});
+  const std::string path = model.save("no_variants", {model.op("add", {0, 1}, in)});
+  auto refusal = [&](const std::vector<Dims>& variants, const Bounds& bounds, const std::string& stopAfter = "") {
+    CompileOptions options;
+    options.dimBounds = bounds;
+    options.specialize = variants;
+    options.stopAfter = stopAfter;
+    return compileFile(path, options).status().message();
+  };
+  const Bounds bounds = {{"n", {1, 16}}};
+  EXPECT_NE(refusal({{{"n", 17}}}, bounds).find("whose bounds are 1 to 16"), std::string::npos);
+  EXPECT_NE(refusal({{{"m", 3}}}, bounds).find("there are: n"), std::string::npos);
+  EXPECT_NE(refusal({{{"n", 3}}}, {}).find("has no bounds"), std::string::npos);
+  EXPECT_NE(refusal({{}}, bounds).find("without a size"), std::string::npos);
+  EXPECT_NE(refusal({{{"n", 3}}}, bounds, "tile").find("partial run"), std::string::npos);
+  EXPECT_NE(refusal(std::vector<Dims>(65, {{"n", 3}}), bounds).find("at most 64"), std::string::npos);
+  // What is asked for twice is there once.
+  CompileOptions options;
+  options.dimBounds = bounds;
+  options.specialize = {{{"n", 3}}, {{"n", 3}}};
+  options.reports = {"shapes"};
+  auto compiled = compileFile(path, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().toString();
+  EXPECT_EQ(compiled->recipe.variants(), (std::vector<Dims>{{{"n", 3}}}));
+  EXPECT_NE(compiled->reports["shapes"].find("specialised for n=3: device time "), std::string::npos);
 }
 
 /// HPU_LATE_MODEL=model.onnx HPU_LATE_BOUNDS="batch 1 8 seq 1 512" HPU_LATE_COUNT=200: any model at random sizes.

@@ -11,6 +11,12 @@ void addFigures(Json& json, const CompileResult& result) {
   Json& phases = json["phases"] = Json::array();
   for (const PhaseInfo& phase : stats.phases)
     phases.append(Json().set("name", phase.name).set("ms", phase.ms).set("summary", phase.summary));
+  Json& variants = json["variants"] = Json::array();
+  for (const auto& sizes : result.recipe.variants()) {
+    Json variant = Json::object();
+    for (const auto& [name, size] : sizes) variant.set(name, size);
+    variants.append(std::move(variant));
+  }
   json.set("recipe_bytes", stats.recipeBytes);
   json.set("workspace_bytes", stats.workspaceBytes);
   json.set("largest_live_set_bytes", stats.largestLiveSetBytes);

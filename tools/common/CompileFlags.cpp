@@ -9,6 +9,7 @@
 #include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "recipe/Recipe.h"
 #include "tools/common/HostTensor.h"
 #include "tools/common/Terminal.h"
 
@@ -29,10 +30,49 @@ void CompileFlags::addTo(CommandLine& line) {
       "--state", states,
       "An output that is an input changed in place in device memory (a KV cache): OUTPUT=INPUT; a '*' in both "
       "stands for the same text; may be repeated");
+  line.addOption("--specialize", specialize,
+                 "Variants for these sizes of dimensions with bounds: NAME=128,512 or A=1,B=128; may be repeated");
   line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
   line.addOption("--cpu", cpu, "'native': kernel images for this CPU only (smaller recipes)");
+}
+
+StatusOr<std::vector<std::map<std::string, int64_t>>> parseSpecialize(const std::string& text) {
+  // Sizes by dimension, in the order of the text.
+  std::vector<std::pair<std::string, std::vector<int64_t>>> dims;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    std::string size = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (size.find('=') != std::string::npos) {
+      HPU_ASSIGN(auto pair, splitAssignment(size, "--specialize"));
+      for (const auto& [name, sizes] : dims)
+        if (name == pair.first)
+          return invalidArgument("--specialize " + text + ": '" + name +
+                                 "' is named twice; its sizes follow one another: " + name + "=128,512");
+      dims.push_back({pair.first, {}});
+      size = pair.second;
+    }
+    StatusOr<int64_t> value = base::parseInt(size);
+    if (dims.empty() || !value.ok() || *value < 0)
+      return invalidArgument("--specialize " + text + ": '" + size + "' is not NAME=SIZE or another size");
+    dims.back().second.push_back(*value);
+  }
+  std::vector<std::map<std::string, int64_t>> variants(1);
+  for (const auto& [name, sizes] : dims) {
+    std::vector<std::map<std::string, int64_t>> longer;
+    for (const auto& variant : variants)
+      for (int64_t size : sizes) {
+        longer.push_back(variant);
+        longer.back()[name] = size;
+      }
+    variants = std::move(longer);
+    if (variants.size() > recipe::kMaxVariants)
+      return invalidArgument("--specialize " + text + " asks for more than " + std::to_string(recipe::kMaxVariants) +
+                             " variants: one for each combination of its sizes");
+  }
+  return variants;
 }
 
 StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
@@ -76,6 +116,10 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--state"));
     if (!options.states.emplace(pair.first, pair.second).second)
       return invalidArgument("--state " + pair.first + " is given twice");
+  }
+  for (const std::string& text : specialize) {
+    HPU_ASSIGN(auto variants, parseSpecialize(text));
+    options.specialize.insert(options.specialize.end(), variants.begin(), variants.end());
   }
   options.cacheDir = cacheDir;
   if (cacheDir.empty() && !tool.given("--cache")) {

@@ -3,6 +3,7 @@
 // their reading into hpu::CompileOptions.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,16 +15,20 @@ namespace hpu::tools {
 struct CompileFlags {
   std::string target = "gaudi2";
   std::string precision = "f32";
-  std::vector<std::string> keepF32, shapes, dims, states;
+  std::vector<std::string> keepF32, shapes, dims, specialize, states;
   int optLevel = 2;
   std::string cacheDir, cpu, calibrate;
 
-  /// Adds --target, --precision, --keep-f32, --shape, --dim, -O, --cache, --cpu and
+  /// Adds --target, --precision, --keep-f32, --shape, --dim, --specialize, -O, --cache, --cpu and
   /// --calibrate (which Calibrate.h carries out).
   void addTo(CommandLine& line);
   /// Notes the default target on stderr. Errors: kInvalidArgument naming the option and its value.
   StatusOr<CompileOptions> options(Tool& tool) const;
 };
+
+/// The variants of --specialize: "seq=128,512" are two, "batch=1,seq=128" is one, "batch=1,4,seq=128,512" are four:
+/// each size of a dimension with each of the others. Errors: kInvalidArgument.
+StatusOr<std::vector<std::map<std::string, int64_t>>> parseSpecialize(const std::string& text);
 
 /// A table of unsupported nodes for people (the JSON list is in CompileFigures.h).
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes);

@@ -2,12 +2,14 @@
 #include "DynamicSample.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <tuple>
 
 #include "recipe/CommandAccess.h"
 #include "recipe/Schema.h"
+#include "recipe/Variants.h"
 
 namespace hpu::recipe::testing {
 
@@ -420,6 +422,42 @@ Program layersProgram(int64_t layers) {
     x = sum;
   }
   return b.finish();
+}
+
+Program positionsSample(const std::map<std::string, int64_t>& fixed, int64_t pastSample, int64_t seqSample) {
+  DynamicBuilder b;
+  auto size = [&](const char* name, int64_t min, int64_t max, int64_t sample) {
+    auto known = fixed.find(name);
+    return known == fixed.end() ? b.symbol(name, min, max, sample) : b.number(known->second);
+  };
+  const Num past = size("past", 0, 8, pastSample), seq = size("seq", 1, 16, seqSample), width = b.number(64);
+  using View = DynamicBuilder::View;
+  View w, table;
+  if (fixed.count("past")) b.constant({2, 64});
+  if (fixed.empty()) w = b.constant({64, 64});
+  table = b.constant({24, 64});
+  if (!fixed.empty()) w = b.constant({64, 64});
+  const View x = b.input("x", {seq, width}), cache = b.input("cache", {past, width});
+  (void)cache;
+  const View y = b.output("y", {seq, width}), rows = b.output("rows", {seq, width});
+  b.unit({{b.gemm("product", x, w, y)}});
+  b.unit({{b.copy("positions", b.part(table, 0, past, seq), rows)}});
+  Program program = b.finish();
+  for (ConstantBlob& blob : program.constants) {
+    auto data = std::make_shared<std::vector<uint8_t>>(blob.bytes, static_cast<uint8_t>(blob.bytes / 512));
+    blob.data = data->data();
+    blob.owner = data;
+  }
+  if (fixed.size() == 2) program.dynamic = nullptr;
+  return program;
+}
+
+Program variantsSample() {
+  VariantLinker linker(positionsSample());
+  for (const std::map<std::string, int64_t>& sizes :
+       {std::map<std::string, int64_t>{{"seq", 16}}, std::map<std::string, int64_t>{{"past", 4}, {"seq", 16}}})
+    if (!linker.add(sizes, positionsSample(sizes)).ok()) std::abort();
+  return *linker.finish();
 }
 
 bool sameDynamics(const Dynamic& a, const Dynamic& b) {

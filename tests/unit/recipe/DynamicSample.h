@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,14 @@ enum DynamicOp : uint32_t {
 /// `layers` of a product with a kernel behind it in two slices, a softmax and an addition: six commands a layer. Inputs
 /// x [batch * seq, 256], batch [batch] and seq [seq].
 Program layersProgram(int64_t layers);
+
+/// x [seq, 64] * W, and the rows of a table of positions from `past` on. Free dimensions past (0 to 8) and seq (1 to
+/// 16); those of `fixed` have this size instead, and when it has both the program has none. Constants lie in another
+/// order then, and where `past` is fixed the program has one more.
+Program positionsSample(const std::map<std::string, int64_t>& fixed = {}, int64_t past = 3, int64_t seq = 5);
+
+/// positionsSample() with variants for seq = 16, and for past = 4, seq = 16.
+Program variantsSample();
 
 /// Equal in every field of Dynamic.h.
 bool sameDynamics(const Dynamic& a, const Dynamic& b);

@@ -49,7 +49,7 @@ TEST(DynamicRecipe, IsTheSameAfterWritingAndReading) {
 
 TEST(DynamicRecipe, NeedsAReaderThatKnowsItsSections) {
   std::vector<uint8_t> bytes = sampleBytes();
-  EXPECT_EQ(loadLe<uint16_t>(bytes.data() + kAtMinor), 2);
+  EXPECT_EQ(loadLe<uint16_t>(bytes.data() + kAtMinor), kFormatMinor);
   EXPECT_EQ(loadLe<uint16_t>(bytes.data() + kAtReaderMinor), 2);
   auto fixed = writeRecipe(sampleProgram());
   EXPECT_EQ(loadLe<uint16_t>(fixed->data() + kAtReaderMinor), 0);

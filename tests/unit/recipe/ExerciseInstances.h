@@ -47,6 +47,16 @@ inline std::string exerciseInstances(const Program& program) {
       if (!shape.empty()) shape[0] = sizes.empty() ? 1 : sizes[0];
     solveSizes(program, shapes).status().ignore();
   }
+  // What runs in the program's place for some sizes, with the program's memory.
+  for (const Variant& variant : program.variants) {
+    if (variant.program->sections.size() != program.sections.size()) return "a variant of other sections";
+    for (size_t s = 0; s < program.sections.size(); ++s)
+      if (program.sections[s].kind == SectionKind::kConst &&
+          variant.program->sections[s].bytes != program.sections[s].bytes)
+        return "a variant of other constants";
+    if (std::string problem = exerciseProgram(*variant.program); !problem.empty()) return "a variant: " + problem;
+    if (std::string problem = exerciseInstances(*variant.program); !problem.empty()) return "a variant: " + problem;
+  }
   return {};
 }
 

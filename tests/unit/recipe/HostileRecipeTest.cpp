@@ -47,6 +47,12 @@ const SampleFile& dynamicFile() {
   return file;
 }
 
+/// Of a program of free dimensions with variants.
+const SampleFile& variantsFile() {
+  static const SampleFile file = fileOf(variantsSample());
+  return file;
+}
+
 /// Reads bytes that end where an exactly sized allocation does, so that ASan sees a read beyond
 /// them.
 StatusOr<std::shared_ptr<const Program>> readExact(const uint8_t* data, size_t size) {
@@ -119,6 +125,7 @@ TEST(HostileRecipe, TheUnchangedSampleIsSafe) {
   EXPECT_GT(sampleFile().fields.size(), 500u);
   EXPECT_TRUE(expectErrorOrSafe(dynamicFile().bytes, "unchanged"));
   EXPECT_GT(dynamicFile().fields.size(), 1000u);
+  EXPECT_TRUE(expectErrorOrSafe(variantsFile().bytes, "unchanged"));
 }
 
 TEST(HostileRecipe, EveryTruncationIsAnError) {
@@ -199,6 +206,12 @@ TEST(HostileRecipe, EveryFieldOfFreeDimensionsWithHostileValuesIsAnErrorOrSafe) 
   EXPECT_GT(tries.refused, 2 * tries.accepted);
 }
 
+TEST(HostileRecipe, EveryFieldOfVariantsWithHostileValuesIsAnErrorOrSafe) {
+  const Tries tries =
+      tryFields(variantsFile(), [](const EncodedField& field) { return field.section == SectionId::kVariants; });
+  EXPECT_GT(tries.refused, 2 * tries.accepted);
+}
+
 TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) {
   const std::vector<uint8_t>& good = sampleFile().bytes;
   const uint64_t end = kHeaderBytes + kEntryBytes * loadLe<uint32_t>(good.data() + kAtNumSections);
@@ -220,7 +233,7 @@ TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) 
 TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
   std::mt19937_64 random(17);
   for (int trial = 0; trial < 6000; ++trial) {
-    const SampleFile& file = trial % 2 ? dynamicFile() : sampleFile();
+    const SampleFile& file = trial % 3 == 0 ? sampleFile() : trial % 3 == 1 ? dynamicFile() : variantsFile();
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];

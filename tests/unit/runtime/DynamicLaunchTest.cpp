@@ -18,6 +18,7 @@
 #include "hpu/capture.h"
 #include "hpu/trace.h"
 #include "recipe/RecipeVerifier.h"
+#include "recipe/Variants.h"
 #include "runtime/executable/InstanceCache.h"
 #include "runtime/trace/Reader.h"
 
@@ -33,10 +34,12 @@ constexpr int64_t kWidth = 16;
 constexpr int64_t kMaxSeq = 300;
 constexpr float kWeight = 0.5f;
 
-/// x [batch, 16], z [seq, 16]: s = x W z^T, through the workspace, and y = s z. All elements of W are kWeight.
-std::shared_ptr<const Program> attention(int64_t batch = 2, int64_t seq = 4) {
+/// x [batch, 16], z [seq, 16]: s = x W z^T, through the workspace, and y = s z. All elements of W are `weight`.
+std::shared_ptr<const Program> attention(int64_t batch = 2, int64_t seq = 4, float weight = kWeight,
+                                         bool seqIsFixed = false) {
   DynamicBuilder b;
-  const Num rows = b.symbol("batch", 0, 8, batch), columns = b.symbol("seq", 1, kMaxSeq, seq);
+  const Num rows = b.symbol("batch", 0, 8, batch);
+  const Num columns = seqIsFixed ? b.number(seq) : b.symbol("seq", 1, kMaxSeq, seq);
   const Num width = b.number(kWidth);
   const DynamicBuilder::View x = b.input("x", {rows, width}), z = b.input("z", {columns, width});
   const DynamicBuilder::View weights = b.constant({kWidth, kWidth});
@@ -47,15 +50,15 @@ std::shared_ptr<const Program> attention(int64_t batch = 2, int64_t seq = 4) {
   b.unit({{b.copy("keep", scores, s)}});
   b.unit({{b.gemm("sum", scores, z, y)}});
   Program program = b.finish();
-  auto values = std::make_shared<std::vector<float>>(kWidth * kWidth, kWeight);
+  auto values = std::make_shared<std::vector<float>>(kWidth * kWidth, weight);
   program.constants[0].data = reinterpret_cast<const uint8_t*>(values->data());
   program.constants[0].owner = values;
   return std::make_shared<const Program>(std::move(program));
 }
 
 /// The program for some sizes as a compiler for fixed sizes would make it.
-std::shared_ptr<const Program> fixedAttention(int64_t batch, int64_t seq) {
-  Program program = *attention(batch, seq);
+std::shared_ptr<const Program> fixedAttention(int64_t batch, int64_t seq, float weight = kWeight) {
+  Program program = *attention(batch, seq, weight);
   program.dynamic = nullptr;
   return std::make_shared<const Program>(std::move(program));
 }
@@ -326,6 +329,29 @@ TEST_F(DynamicLaunch, TheWorkspaceGrowsWhileALaunchUsesIt) {
     ASSERT_TRUE(small.stream().synchronize().ok());
     ASSERT_NO_FATAL_FAILURE(expectAttention(result, 2, 4, 1));
   }
+}
+
+/// That a variant has run shows in its numbers: its weights are others, by which s and y are larger.
+TEST_F(DynamicLaunch, AVariantRunsLaunchesOfItsSizes) {
+  recipe::VariantLinker linker(*program);
+  ASSERT_TRUE(linker.add({{"seq", 32}}, *attention(2, 32, 2 * kWeight, true)).ok());
+  ASSERT_TRUE(linker.add({{"batch", 3}, {"seq", 32}}, *fixedAttention(3, 32, 4 * kWeight)).ok());
+  const std::shared_ptr<const Program> linked = linker.finish();
+  ASSERT_TRUE(recipe::verifyProgram(*linked).ok()) << recipe::verifyProgram(*linked).message();
+  Launcher plain(device, executable), launcher(device, Executable::load(device, Recipe(linked)).value());
+  struct Case {
+    int64_t batch, seq;
+    float factor;
+  };
+  for (const Case& each :
+       {Case{3, 31, 1}, Case{3, 32, 4}, Case{5, 32, 2}, Case{2, 33, 1}, Case{3, 32, 4}, Case{0, 32, 2}})
+    for (bool byAddress : {false, true}) {
+      SCOPED_TRACE("batch " + std::to_string(each.batch) + ", seq " + std::to_string(each.seq));
+      auto result = launcher.run(each.batch, each.seq, 3, byAddress), expected = plain.run(each.batch, each.seq, 3);
+      ASSERT_TRUE(result.ok()) << result.status().message();
+      for (float& value : *expected) value *= each.factor;
+      EXPECT_EQ(*result, *expected);
+    }
 }
 
 TEST_F(DynamicLaunch, CapturesKeepTheirSizes) {

@@ -325,6 +325,10 @@ TEST(OptionsText, TellsRangesAndNamesApartThatNearlyRead) {
   EXPECT_NE(text([](Options o) { o.dims = {{"a", 1}, {"b", 2}}; }), text([](Options o) { o.dims["a:1|b"] = 2; }));
   EXPECT_NE(text([](Options o) { o.shapes["a"] = {3}; }), text([](Options o) { o.dims["a"] = 3; }));
   EXPECT_EQ(text([](Options o) { o.ranges["x:0"] = 0.1; }), text([](Options o) { o.ranges["x:0"] = 0.1; }));
+  // Variants: which there are, and which sizes belong to one.
+  EXPECT_NE(text([](Options) {}), text([](Options o) { o.specialize = {{{"a", 1}}}; }));
+  EXPECT_NE(text([](Options o) { o.specialize = {{{"a", 1}, {"b", 2}}}; }),
+            text([](Options o) { o.specialize = {{{"a", 1}}, {{"b", 2}}}; }));
 }
 
 }  // namespace
