@@ -44,21 +44,22 @@ uint32_t cutDim(const std::vector<uint32_t>& slices) {
 
 }  // namespace
 
-InstanceMemory::InstanceMemory(const recipe::Program& program, const recipe::Dynamic& dynamic,
+InstanceMemory::InstanceMemory(const recipe::Program& program, const InstanceOps& ops, const recipe::Dynamic& dynamic,
                                const recipe::SizeValues& values, const arch::TargetDesc& target)
     : program_(program),
+      ops_(ops),
       dynamic_(dynamic),
       values_(values),
       target_(target),
-      hasPoints_(program.ops.size()),
-      unitOf_(program.ops.size()),
+      hasPoints_(ops.size()),
+      unitOf_(ops.size()),
       inPart_(dynamic.tiles.size()),
       boxes_(dynamic.units.size()),
       slices_(dynamic.units.size(), 1),
       shapes_(dynamic.tiles.size()),
       storageBytes_(dynamic.storages.size()) {
-  for (size_t op = 0; op < program.ops.size(); ++op) {
-    const std::vector<int64_t>& space = program.ops[op].space;
+  for (uint32_t op = 0; op < ops.size(); ++op) {
+    const std::vector<int64_t>& space = ops.space(op);
     hasPoints_[op] = std::find(space.begin(), space.end(), 0) == space.end();
   }
   for (uint32_t u = 0; u < dynamic.units.size(); ++u)
@@ -77,10 +78,6 @@ InstanceMemory::InstanceMemory(const recipe::Program& program, const recipe::Dyn
   }
 }
 
-const std::vector<int64_t>& InstanceMemory::spaceOf(uint32_t unit, uint32_t part) const {
-  return program_.ops[dynamic_.units[unit].parts[part].ops[0]].space;
-}
-
 bool InstanceMemory::partHasPoints(uint32_t unit, uint32_t part) const {
   return hasPoints_[dynamic_.units[unit].parts[part].ops[0]];
 }
@@ -91,7 +88,7 @@ bool InstanceMemory::partHasPoints(uint32_t unit, uint32_t part) const {
 /// or a multiple.
 void InstanceMemory::shapeUnit(uint32_t u) {
   const size_t parts = dynamic_.units[u].parts.size();
-  const auto& cuts = plan_.cuts[u];
+  const auto& cuts = plan_->cuts[u];
   boxes_[u].resize(parts);
   slices_[u] = 1;
   int64_t common = 0;
@@ -127,7 +124,7 @@ Status InstanceMemory::shapeTile(uint32_t t) {
   }
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) shape.used = false;
   const bool cut = (inPart_[t] || tile.slots > 1) && slices_[tile.unit] > 1;
-  shape.ring = shape.used && !plan_.spilled[t] && (cut || inPart_[t]);
+  shape.ring = shape.used && !plan_->spilled[t] && (cut || inPart_[t]);
   if (shape.ring && cut) {
     const int64_t size = extents[tile.dim], box = boxes_[tile.unit][tile.part][tile.dim];
     if (size != spaceOf(tile.unit, tile.part)[tile.dim])
@@ -157,7 +154,7 @@ Status InstanceMemory::shapeAll() {
 
 bool InstanceMemory::mayCut(uint32_t unit, uint32_t part, size_t dim) const {
   for (uint32_t index : dynamic_.units[unit].parts[part].ops) {
-    const recipe::Op& op = program_.ops[index];
+    const recipe::Op& op = *ops_.find(index);
     if (op.engine == Engine::kTpc && (program_.kernels[op.tpc.kernel].wholeDims >> dim & 1)) return false;
   }
   return true;
@@ -167,7 +164,7 @@ bool InstanceMemory::mayCut(uint32_t unit, uint32_t part, size_t dim) const {
 bool InstanceMemory::refine(uint32_t t) {
   const TileStorage& tile = dynamic_.tiles[t];
   const uint32_t u = tile.unit;
-  auto& cuts = plan_.cuts[u];
+  auto& cuts = own_.cuts[u];
   if (!inPart_[t] && tile.slots == 1) return false;
   int64_t size = 0, ops = 0;
   for (uint32_t p = 0; p < cuts.size(); ++p) {
@@ -206,13 +203,13 @@ Status InstanceMemory::fitTiles() {
       int64_t bytes = 0;
       uint32_t largest = kNone;
       for (uint32_t t : tiles) {
-        if (plan_.spilled[t]) continue;
+        if (own_.spilled[t]) continue;
         bytes += shapes_[t].bytes();
         if (largest == kNone || shapes_[t].bytes() > shapes_[largest].bytes()) largest = t;
       }
       if (bytes <= target_.sramBytes) break;
       const uint32_t unit = dynamic_.tiles[largest].unit;
-      if (!refine(largest)) plan_.spilled[largest] = true;
+      if (!refine(largest)) own_.spilled[largest] = true;
       for (uint32_t t = 0; t < dynamic_.tiles.size(); ++t)
         if (dynamic_.tiles[t].unit == unit) HPU_RETURN_IF_ERROR(shapeTile(t));
     }
@@ -225,10 +222,10 @@ Status InstanceMemory::fitTiles() {
 void InstanceMemory::placeTiles() {
   std::vector<Buffer> buffers;
   std::vector<uint32_t> which;
-  plan_.tiles.assign(dynamic_.tiles.size(), {});
+  own_.tiles.assign(dynamic_.tiles.size(), {});
   for (uint32_t t = 0; t < dynamic_.tiles.size(); ++t) {
     const TileStorage& tile = dynamic_.tiles[t];
-    if (!shapes_[t].used || plan_.spilled[t]) continue;
+    if (!shapes_[t].used || own_.spilled[t]) continue;
     buffers.push_back({shapes_[t].bytes(), tile.begin, tile.end});
     which.push_back(t);
   }
@@ -244,8 +241,8 @@ void InstanceMemory::placeTiles() {
     buffers[largest].end = buffers[largest].begin;
     placement = placeBuffers(buffers, kAlign, true, target_.sramBytes, /*search=*/false);
   }
-  for (size_t i = 0; i < which.size(); ++i) plan_.tiles[which[i]] = {placement.offsets[i], buffers[i].bytes};
-  plan_.sramBytes = placement.bytes;
+  for (size_t i = 0; i < which.size(); ++i) own_.tiles[which[i]] = {placement.offsets[i], buffers[i].bytes};
+  own_.sramBytes = placement.bytes;
 }
 
 // ---- Workspace ---------------------------------------------------------------------------------------
@@ -267,49 +264,50 @@ Status InstanceMemory::sizeStorages() {
 void InstanceMemory::placeWorkspace() {
   std::vector<Buffer> buffers;
   std::vector<MemoryPlan::Place*> which;
-  plan_.storages.assign(dynamic_.storages.size(), {});
+  own_.storages.assign(dynamic_.storages.size(), {});
   for (size_t s = 0; s < dynamic_.storages.size(); ++s) {
     const Storage& storage = dynamic_.storages[s];
     if (storage.section != kNone || storageBytes_[s] == 0) continue;
     buffers.push_back({storageBytes_[s], storage.begin, storage.end});
-    which.push_back(&plan_.storages[s]);
+    which.push_back(&own_.storages[s]);
   }
   for (size_t t = 0; t < dynamic_.tiles.size(); ++t) {
-    if (!plan_.spilled[t] || !shapes_[t].used) continue;
+    if (!own_.spilled[t] || !shapes_[t].used) continue;
     Buffer buffer{shapes_[t].bytes(), INT64_MAX, 0};
     for (const TileStorage::User& user : dynamic_.tiles[t].users) {
       buffer.begin = std::min<int64_t>(buffer.begin, unitOf_[user.op]);
       buffer.end = std::max<int64_t>(buffer.end, unitOf_[user.op]);
     }
     buffers.push_back(buffer);
-    which.push_back(&plan_.tiles[t]);
+    which.push_back(&own_.tiles[t]);
   }
   const Placement placement = placeBuffers(buffers, kAlign, true, 0, /*search=*/false);
   for (size_t i = 0; i < which.size(); ++i) *which[i] = {placement.offsets[i], buffers[i].bytes};
-  plan_.workspaceBytes = placement.bytes;
-  plan_.largestLiveSet = placement.largestLiveSet;
+  own_.workspaceBytes = placement.bytes;
+  own_.largestLiveSet = placement.largestLiveSet;
 }
 
 // ---- The whole ---------------------------------------------------------------------------------------
 
 Status InstanceMemory::plan(const recipe::TileChoice& choice) {
-  plan_ = {};
-  plan_.cuts = choice.slices;
-  plan_.spilled.resize(dynamic_.tiles.size());
+  own_ = {};
+  plan_ = &own_;
+  own_.cuts = choice.slices;
+  own_.spilled.resize(dynamic_.tiles.size());
   HPU_RETURN_IF_ERROR(shapeAll());
   HPU_RETURN_IF_ERROR(fitTiles());
   placeTiles();
-  if (workspace_ == kNone && std::find(plan_.spilled.begin(), plan_.spilled.end(), true) != plan_.spilled.end())
+  if (workspace_ == kNone && std::find(own_.spilled.begin(), own_.spilled.end(), true) != own_.spilled.end())
     return resourceExhausted(strCat("the tiles of a unit are beyond the SRAM of ", target_.sramBytes,
                                     " bytes, and the recipe has no workspace"));
   placeWorkspace();
-  plan_.slices = slices_;
-  plan_.hasPoints = hasPoints_;
+  own_.slices = slices_;
+  own_.hasPoints = hasPoints_;
   return okStatus();
 }
 
 StatusOr<bool> InstanceMemory::reuse(const MemoryPlan& plan) {
-  plan_ = plan;
+  plan_ = &plan;
   HPU_RETURN_IF_ERROR(shapeAll());
   if (slices_ != plan.slices || hasPoints_ != plan.hasPoints) return false;
   for (size_t s = 0; s < storageBytes_.size(); ++s)
@@ -319,29 +317,62 @@ StatusOr<bool> InstanceMemory::reuse(const MemoryPlan& plan) {
   return true;
 }
 
+std::vector<int64_t> InstanceMemory::sliceDims() const {
+  std::vector<int64_t> counts;
+  for (uint32_t u = 0; u < boxes_.size(); ++u)
+    for (uint32_t p = 0; p < boxes_[u].size(); ++p) {
+      if (!partHasPoints(u, p)) continue;
+      const std::vector<int64_t>& space = spaceOf(u, p);
+      for (size_t d = 0; d < space.size(); ++d) counts.push_back(ceilDiv(space[d], boxes_[u][p][d]));
+    }
+  return counts;
+}
+
+std::vector<OperandRegion> InstanceMemory::regions() const {
+  std::vector<OperandRegion> regions;
+  auto add = [&](uint32_t op, uint32_t operand, const MemoryPlan::Place& place) {
+    regions.push_back({op, operand, static_cast<uint64_t>(place.offset),
+                       static_cast<uint64_t>(place.offset) + static_cast<uint64_t>(place.bytes)});
+  };
+  for (const recipe::StoragePlacement& placement : dynamic_.placements)
+    if (hasPoints_[placement.op] && dynamic_.storages[placement.storage].section == kNone)
+      add(placement.op, placement.operand, plan_->storages[placement.storage]);
+  for (uint32_t t = 0; t < dynamic_.tiles.size(); ++t)
+    for (const TileStorage::User& user : dynamic_.tiles[t].users)
+      if (hasPoints_[user.op] && shapes_[t].used) {
+        add(user.op, user.operand, plan_->tiles[t]);
+        const recipe::Ring& ring = recipe::operandAt(*ops_.find(user.op), user.operand)->ring;
+        if (ring.slots == 0) continue;
+        regions.back().ring = t;
+        regions.back().slots = ring.slots;
+      }
+  return regions;
+}
+
 Status InstanceMemory::apply(recipe::Program& program) const {
   for (const recipe::StoragePlacement& placement : dynamic_.placements) {
     if (!hasPoints_[placement.op]) continue;
     const Storage& storage = dynamic_.storages[placement.storage];
-    Operand& operand = *recipe::operandAt(program.ops[placement.op], placement.operand);
+    Operand& operand = *recipe::operandAt(*ops_.find(placement.op), placement.operand);
     HPU_ASSIGN(int64_t offset, values_.at(placement.offset));
     const uint64_t bytes = recipe::operandSpanBytes(operand);
     const auto most = static_cast<uint64_t>(storageBytes_[placement.storage]);
     if (offset < 0 || (bytes > 0 && (bytes > most || static_cast<uint64_t>(offset) > most - bytes)))
       return dataLoss(strCat("operand ", placement.operand, " of op ", placement.op, " '",
-                             program.ops[placement.op].name, "' with ", bytes, " bytes at byte ", offset,
+                             ops_.find(placement.op)->name, "' with ", bytes, " bytes at byte ", offset,
                              " leaves storage ", placement.storage, ", which has ", most));
-    const int64_t start = storage.section == kNone ? plan_.storages[placement.storage].offset : 0;
+    const int64_t start = storage.section == kNone ? plan_->storages[placement.storage].offset : 0;
     operand.offset = bytes > 0 ? static_cast<uint64_t>(start + offset) : 0;
   }
   for (size_t t = 0; t < dynamic_.tiles.size(); ++t) {
     const TileStorage& tile = dynamic_.tiles[t];
     const TileShape& shape = shapes_[t];
     for (const TileStorage::User& user : tile.users) {
-      Operand& operand = *recipe::operandAt(program.ops[user.op], user.operand);
+      if (!ops_.find(user.op)) continue;
+      Operand& operand = *recipe::operandAt(*ops_.find(user.op), user.operand);
       operand.ring = {};
-      operand.section = plan_.spilled[t] ? workspace_ : sram_;
-      operand.offset = shape.used ? static_cast<uint64_t>(plan_.tiles[t].offset) : 0;
+      operand.section = plan_->spilled[t] ? workspace_ : sram_;
+      operand.offset = shape.used ? static_cast<uint64_t>(plan_->tiles[t].offset) : 0;
       for (uint32_t d = 0; d < user.dims.size(); ++d) {
         operand.strides[d] = user.dims[d] == kNone ? 0 : shape.strides[user.dims[d]];
         if (shape.ring && user.dims[d] == tile.dim)
@@ -349,8 +380,8 @@ Status InstanceMemory::apply(recipe::Program& program) const {
       }
     }
   }
-  if (workspace_ != kNone) program.sections[workspace_].bytes = static_cast<uint64_t>(plan_.workspaceBytes);
-  if (sram_ != kNone) program.sections[sram_].bytes = static_cast<uint64_t>(plan_.sramBytes);
+  if (workspace_ != kNone) program.sections[workspace_].bytes = static_cast<uint64_t>(plan_->workspaceBytes);
+  if (sram_ != kNone) program.sections[sram_].bytes = static_cast<uint64_t>(plan_->sramBytes);
   return okStatus();
 }
 

@@ -8,6 +8,7 @@
 
 #include "arch/TargetDesc.h"
 #include "hpu/status.h"
+#include "plan/SharedWaits.h"
 #include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
 #include "recipe/SizeValues.h"
@@ -33,29 +34,61 @@ struct MemoryPlan {
   int64_t largestLiveSet = 0;  ///< Of the workspace.
 };
 
-/// Lays out one instance. `program` is the copy whose sizes are set already; it keeps all of its ops, those without
-/// points, too. All references must outlive this.
+/// The ops of an instance by their numbers in the program that it is made from. Ops without points may have been left
+/// out already; their spaces stay known.
+class InstanceOps {
+ public:
+  /// All are there.
+  explicit InstanceOps(recipe::Program& program) : program_(&program) {}
+  /// `now`: by op its number in `program`, kNone for those that are not there; these have the spaces `dropped`.
+  InstanceOps(recipe::Program& program, const std::vector<uint32_t>& now, std::vector<std::vector<int64_t>> dropped)
+      : program_(&program), now_(&now), dropped_(std::move(dropped)) {}
+
+  size_t size() const { return now_ ? now_->size() : program_->ops.size(); }
+  /// Its number; kNone: it is not there.
+  uint32_t number(uint32_t op) const { return now_ ? (*now_)[op] : op; }
+  /// Null: it is not there.
+  recipe::Op* find(uint32_t op) const { return number(op) == recipe::kNone ? nullptr : &program_->ops[number(op)]; }
+  std::vector<int64_t>& space(uint32_t op) {
+    return number(op) == recipe::kNone ? dropped_[op] : program_->ops[number(op)].space;
+  }
+  const std::vector<int64_t>& space(uint32_t op) const { return const_cast<InstanceOps*>(this)->space(op); }
+
+ private:
+  recipe::Program* program_;
+  const std::vector<uint32_t>* now_ = nullptr;
+  std::vector<std::vector<int64_t>> dropped_;  ///< By op.
+};
+
+/// Lays out one instance. `ops` are those of `program`, whose sizes are set already. All references must outlive this.
 class InstanceMemory {
  public:
-  InstanceMemory(const recipe::Program& program, const recipe::Dynamic& dynamic, const recipe::SizeValues& values,
-                 const arch::TargetDesc& target);
+  InstanceMemory(const recipe::Program& program, const InstanceOps& ops, const recipe::Dynamic& dynamic,
+                 const recipe::SizeValues& values, const arch::TargetDesc& target);
+  InstanceMemory(const InstanceMemory&) = delete;
+  InstanceMemory& operator=(const InstanceMemory&) = delete;
 
   /// Cuts units as the choice says, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies
   /// in the workspace. Errors: kOutOfRange when a size has no value.
   Status plan(const recipe::TileChoice& choice);
-  /// Takes over a plan of other sizes. False when it does not serve these: something is larger, or there would be
-  /// another number of slices.
+  /// Takes over a plan of other sizes, which must outlive this. False when it does not serve these: something is
+  /// larger, or there would be another number of slices.
   StatusOr<bool> reuse(const MemoryPlan& plan);
 
   /// Sets operands' places, strides and rings, and the sections' bytes. Errors: kDataLoss when an operand leaves its
   /// storage.
   Status apply(recipe::Program& program) const;
 
-  const MemoryPlan& decided() const { return plan_; }
+  const MemoryPlan& decided() const { return *plan_; }
+  /// Of the operands that are placed, after apply(): the same for all sizes that the plan serves.
+  std::vector<OperandRegion> regions() const;
   /// Points of a slice of a part, along each dimension of its space; of one that is not cut, all.
   const std::vector<int64_t>& box(uint32_t unit, uint32_t part) const { return boxes_[unit][part]; }
   /// How many slices a unit has: that of each of its parts with points; 1 when none has any.
   int64_t slices(uint32_t unit) const { return slices_[unit]; }
+  /// Slices along each dimension, unit by unit and part by part: commands of instances with the same are the same but
+  /// for their boxes.
+  std::vector<int64_t> sliceDims() const;
   /// Whether the op has any points.
   bool hasPoints(uint32_t op) const { return hasPoints_[op]; }
 
@@ -69,7 +102,9 @@ class InstanceMemory {
     int64_t bytes() const { return used ? slots * slotBytes : 0; }
   };
 
-  const std::vector<int64_t>& spaceOf(uint32_t unit, uint32_t part) const;
+  const std::vector<int64_t>& spaceOf(uint32_t unit, uint32_t part) const {
+    return ops_.space(dynamic_.units[unit].parts[part].ops[0]);
+  }
   bool partHasPoints(uint32_t unit, uint32_t part) const;
   void shapeUnit(uint32_t unit);
   Status shapeTile(uint32_t tile);
@@ -82,10 +117,12 @@ class InstanceMemory {
   void placeWorkspace();
 
   const recipe::Program& program_;
+  const InstanceOps& ops_;
   const recipe::Dynamic& dynamic_;
   const recipe::SizeValues& values_;
   const arch::TargetDesc& target_;
-  MemoryPlan plan_;
+  MemoryPlan own_;
+  const MemoryPlan* plan_ = &own_;                        ///< Or one of other sizes.
   std::vector<bool> hasPoints_;                           ///< By op.
   std::vector<uint32_t> unitOf_;                          ///< By op.
   std::vector<bool> inPart_;                              ///< By tile storage: all users are ops of its part.

@@ -13,6 +13,8 @@
 #include "base/StatusMacros.h"
 #include "plan/InstanceMemory.h"
 #include "plan/Issue.h"
+#include "plan/SharedWaits.h"
+#include "plan/Slices.h"
 #include "recipe/MmePacking.h"
 #include "recipe/VerifierParts.h"
 
@@ -27,11 +29,29 @@ using recipe::Patch;
 using recipe::Program;
 using recipe::SizeValues;
 
+/// Unit and part of Dynamic::units.
+using PartRefs = std::vector<std::pair<uint32_t, uint32_t>>;
+
 struct InstancePlan {
   size_t choice = 0;
   MemoryPlan memory;
   std::vector<uint32_t> order;  ///< Of commands, as Issued has it.
   recipe::Estimates estimates;
+
+  // What instances take as it is. Null: their commands are made anew.
+  std::shared_ptr<const SharedWaits> waits;
+  std::shared_ptr<const Program> prototype;   ///< The instance of these sizes.
+  std::vector<uint32_t> now;                  ///< By op of the source its number; kNone: it has no points.
+  std::vector<std::vector<int64_t>> dropped;  ///< Spaces of those, by op.
+  std::vector<IssueUnit> units;
+  std::vector<PartRefs> unitParts;  ///< By unit of `units`.
+  std::vector<int64_t> sliceDims;
+
+  /// Copies of the prototype that were instances of other sizes and are not in use any more: to set their numbers is a
+  /// fraction of what a copy takes.
+  static constexpr size_t kMostSpare = 4;
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<Program>> spare;  // Guarded by mutex.
 };
 
 namespace {
@@ -97,21 +117,26 @@ recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, co
 /// Makes one instance.
 class Maker {
  public:
-  Maker(const Program& source, const Sizes& sizes, const arch::TargetDesc& target)
+  Maker(const Program& source, const Sizes& sizes, const arch::TargetDesc& target,
+        std::shared_ptr<Program> program = std::make_shared<Program>())
       : source_(source),
         dynamic_(*source.dynamic),
         sizes_(sizes),
         target_(target),
         values_(dynamic_, sizes),
-        program_(std::make_shared<Program>()) {}
+        program_(std::move(program)),
+        ops_(*program_) {}
 
   /// All with a plan of its own.
   StatusOr<std::shared_ptr<Program>> make(InstancePlan* made) {
     HPU_RETURN_IF_ERROR(copy());
-    InstanceMemory memory(*program_, dynamic_, values_, target_);
+    InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     const size_t choice = choiceFor(dynamic_, sizes_);
     HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choice]));
     HPU_RETURN_IF_ERROR(lay(memory));
+    const std::vector<OperandRegion> regions = made ? memory.regions() : std::vector<OperandRegion>();
+    dropEmpty(memory);
+    HPU_RETURN_IF_ERROR(verifyLaid());
     HPU_RETURN_IF_ERROR(checkUnits(memory));
     const IssueContext context{*program_, reads_, target_, target_.clock()};
     std::vector<std::vector<SlicedCommand>> sliced;
@@ -124,8 +149,26 @@ class Maker {
     program_->estimates.deviceTimeUs = static_cast<double>(issued.time) / kPicosecondsPerUs;
     program_->estimates.lowerBoundUs = static_cast<double>(issued.lowerBound) / kPicosecondsPerUs;
     HPU_RETURN_IF_ERROR(recipe::verifyCommands(*program_));
-    if (made) *made = {choice, memory.decided(), std::move(issued.order), program_->estimates};
+    if (made) keepPlan(memory, choice, std::move(issued.order), regions, *made);
     return program_;
+  }
+
+  /// Makes the program of a copy of the plan's prototype: with the plan of larger sizes and its commands as they are.
+  /// False when these do not serve. All numbers are set, so it does not matter which sizes the copy had.
+  StatusOr<bool> makeLike(const InstancePlan& plan) {
+    ops_ = InstanceOps(*program_, plan.now, plan.dropped);
+    HPU_RETURN_IF_ERROR(setSizes());
+    InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
+    HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
+    if (!serves || memory.sliceDims() != plan.sliceDims) return false;
+    HPU_RETURN_IF_ERROR(lay(memory));
+    HPU_RETURN_IF_ERROR(verifyLaid());
+    std::vector<Tiles> tiles(plan.units.size());
+    for (size_t u = 0; u < tiles.size(); ++u)
+      for (const auto& [unit, part] : plan.unitParts[u]) tiles[u].push_back(&memory.box(unit, part));
+    if (!plan.waits->setBoxes(*program_, plan.units, tiles)) return false;
+    HPU_RETURN_IF_ERROR(recipe::verifyBoxes(*program_));
+    return plan.waits->holds(*program_, [&] { return readsOf(dynamic_, values_, *program_); });
   }
 
   /// With the plan of larger sizes; null when it does not serve these.
@@ -133,10 +176,12 @@ class Maker {
     std::shared_ptr<Program> none;
     if (choiceFor(dynamic_, sizes_) != plan.choice) return none;
     HPU_RETURN_IF_ERROR(copy());
-    InstanceMemory memory(*program_, dynamic_, values_, target_);
+    InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
     if (!serves) return none;
     HPU_RETURN_IF_ERROR(lay(memory));
+    dropEmpty(memory);
+    HPU_RETURN_IF_ERROR(verifyLaid());
     HPU_RETURN_IF_ERROR(checkUnits(memory));
     HPU_ASSIGN(auto queues, issueInOrder(*program_, reads_, units_, plan.order));
     if (!queues) return none;
@@ -148,7 +193,7 @@ class Maker {
 
   StatusOr<uint64_t> workspace() {
     HPU_RETURN_IF_ERROR(copy());
-    InstanceMemory memory(*program_, dynamic_, values_, target_);
+    InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choiceFor(dynamic_, sizes_)]));
     return static_cast<uint64_t>(memory.decided().workspaceBytes);
   }
@@ -170,6 +215,11 @@ class Maker {
     p.ops = source_.ops;
     p.sourceNodes = source_.sourceNodes;
     p.numSignals = static_cast<uint32_t>(kNumEngines - 1);
+    return setSizes();
+  }
+
+  Status setSizes() {
+    Program& p = *program_;
     HPU_RETURN_IF_ERROR(patchTensors(p.inputs, Patch::Field::kInputSize, dynamic_, values_));
     HPU_RETURN_IF_ERROR(patchTensors(p.outputs, Patch::Field::kOutputSize, dynamic_, values_));
     for (const Patch& patch : dynamic_.patches) HPU_RETURN_IF_ERROR(patchOp(patch));
@@ -179,11 +229,12 @@ class Maker {
   Status patchOp(const Patch& patch) {
     using Field = Patch::Field;
     if (patch.field == Field::kInputSize || patch.field == Field::kOutputSize) return okStatus();
-    recipe::Op& op = program_->ops[patch.index];
     if (patch.field == Field::kSpace) {
-      HPU_ASSIGN(op.space[patch.dim], sizeAt(values_, patch.expr));
+      HPU_ASSIGN(ops_.space(patch.index)[patch.dim], sizeAt(values_, patch.expr));
       return okStatus();
     }
+    if (!ops_.find(patch.index)) return okStatus();
+    recipe::Op& op = *ops_.find(patch.index);
     recipe::Operand& operand = *recipe::operandAt(op, patch.operand);
     if (patch.field == Field::kOperandSize) {
       HPU_ASSIGN(operand.sizes[patch.dim], sizeAt(values_, patch.expr));
@@ -203,11 +254,10 @@ class Maker {
     for (const DynamicUnit& unit : dynamic_.units)
       for (const DynamicUnit::Part& part : unit.parts)
         for (uint32_t op : part.ops)
-          if (program_->ops[op].space != program_->ops[part.ops[0]].space)
-            return dataLoss(strCat(recipe::opText(*program_, part.ops[0]), " and ", recipe::opText(*program_, op),
-                                   " of one unit have the index spaces ",
-                                   shapeToString(program_->ops[part.ops[0]].space), " and ",
-                                   shapeToString(program_->ops[op].space)));
+          if (ops_.space(op) != ops_.space(part.ops[0]))
+            return dataLoss(strCat(recipe::opText(source_, part.ops[0]), " and ", recipe::opText(source_, op),
+                                   " of one unit have the index spaces ", shapeToString(ops_.space(part.ops[0])),
+                                   " and ", shapeToString(ops_.space(op))));
     return okStatus();
   }
 
@@ -231,17 +281,22 @@ class Maker {
     setPackings(memory);
     p.estimates.largestLiveSetBytes = static_cast<uint64_t>(memory.decided().largestLiveSet);
     p.estimates.sramPeakBytes = static_cast<uint64_t>(memory.decided().sramBytes);
-    dropEmpty(memory);
-    HPU_RETURN_IF_ERROR(recipe::verifyMemory(p));
-    HPU_RETURN_IF_ERROR(recipe::verifyKernels(p));
-    return recipe::verifyOps(p);
+    return okStatus();
+  }
+
+  /// All but the commands.
+  Status verifyLaid() const {
+    HPU_RETURN_IF_ERROR(recipe::verifyMemory(*program_));
+    HPU_RETURN_IF_ERROR(recipe::verifyKernels(*program_));
+    return recipe::verifyOps(*program_);
   }
 
   Status setKernels(const InstanceMemory& memory) {
     std::vector<double> points(program_->kernels.size(), 0);
-    for (uint32_t i = 0; i < program_->ops.size(); ++i) {
-      const recipe::Op& op = program_->ops[i];
-      if (op.engine != Engine::kTpc || !memory.hasPoints(i)) continue;
+    for (uint32_t i = 0; i < ops_.size(); ++i) {
+      if (!memory.hasPoints(i)) continue;
+      const recipe::Op& op = *ops_.find(i);
+      if (op.engine != Engine::kTpc) continue;
       double& count = points[op.tpc.kernel];
       count = 1;
       for (int64_t size : op.space) count *= static_cast<double>(size);
@@ -277,8 +332,10 @@ class Maker {
     for (uint32_t u = 0; u < dynamic_.units.size(); ++u)
       for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p)
         for (uint32_t index : dynamic_.units[u].parts[p].ops) {
-          recipe::Op& op = program_->ops[index];
-          if (op.engine != Engine::kMme || op.mme.packingFactor == 1 || !memory.hasPoints(index)) continue;
+          if (!memory.hasPoints(index) || source_.ops[index].mme.packingFactor == 1) continue;
+          recipe::Op& op = *ops_.find(index);
+          if (op.engine != Engine::kMme) continue;
+          op.mme.packingFactor = source_.ops[index].mme.packingFactor;
           const std::vector<int64_t>& box = memory.box(u, p);
           // Slices of a transposed convolution begin where its period does.
           const bool apart = op.mme.kind == recipe::MmeKind::kConvTranspose2d && box[3] < op.space[3] &&
@@ -290,18 +347,25 @@ class Maker {
   /// Leaves out ops without points, and makes bundles, host order and units of those that stay.
   void dropEmpty(const InstanceMemory& memory) {
     Program& p = *program_;
-    std::vector<uint32_t> now(p.ops.size(), kNone);
+    std::vector<uint32_t>& now = now_;
+    now.assign(p.ops.size(), kNone);
+    dropped_.resize(p.ops.size());
     uint32_t kept = 0;
     for (uint32_t op = 0; op < p.ops.size(); ++op) {
-      if (!memory.hasPoints(op)) continue;
+      if (!memory.hasPoints(op)) {
+        dropped_[op] = p.ops[op].space;
+        continue;
+      }
       now[op] = kept;
       if (kept != op) p.ops[kept] = std::move(p.ops[op]);
       ++kept;
     }
     p.ops.resize(kept);
+    ops_ = InstanceOps(p, now, dropped_);
     for (uint32_t u = 0; u < dynamic_.units.size(); ++u) {
       const DynamicUnit& unit = dynamic_.units[u];
       std::vector<IssueUnit> parts;
+      PartRefs refs;
       std::vector<uint32_t> ops;
       for (uint32_t part = 0; part < unit.parts.size(); ++part) {
         const DynamicUnit::Part& from = unit.parts[part];
@@ -310,6 +374,7 @@ class Maker {
           continue;
         }
         IssueUnit& made = parts.emplace_back();
+        refs.emplace_back(u, part);
         for (uint32_t op : from.ops) made.ops.push_back(now[op]);
         made.tile = memory.box(u, part);
         made.slots = from.slots;
@@ -328,6 +393,7 @@ class Maker {
             {source_.bundles[unit.bundle].name, std::move(ops), static_cast<uint32_t>(memory.slices(u))});
       }
       units_.push_back(std::move(whole));
+      unitParts_.push_back(std::move(refs));
     }
   }
 
@@ -359,13 +425,39 @@ class Maker {
     return okStatus();
   }
 
+  void keepPlan(const InstanceMemory& memory, size_t choice, std::vector<uint32_t> order,
+                const std::vector<OperandRegion>& regions, InstancePlan& made) const {
+    made.choice = choice;
+    made.memory = memory.decided();
+    made.estimates = program_->estimates;
+    std::vector<OperandRegion> own;
+    for (const OperandRegion& region : regions)
+      if (now_[region.op] != kNone) {
+        own.push_back(region);
+        own.back().op = now_[region.op];
+      }
+    made.waits = SharedWaits::make(*program_, reads_, units_, order, std::move(own));
+    made.order = std::move(order);
+    if (!made.waits) return;
+    made.prototype = program_;
+    made.now = now_;
+    made.dropped = dropped_;
+    made.units = units_;
+    made.unitParts = unitParts_;
+    made.sliceDims = memory.sliceDims();
+  }
+
   const Program& source_;
   const Dynamic& dynamic_;
   const Sizes& sizes_;
   const arch::TargetDesc& target_;
   const SizeValues values_;
   std::shared_ptr<Program> program_;
+  InstanceOps ops_;
+  std::vector<uint32_t> now_;                  ///< By op of the source its number; kNone: it was left out ...
+  std::vector<std::vector<int64_t>> dropped_;  ///< ... with this space.
   std::vector<IssueUnit> units_;
+  std::vector<PartRefs> unitParts_;  ///< By unit.
   recipe::KernelReads reads_;
 };
 
@@ -443,9 +535,34 @@ void Instances::keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan)
   if (plans_.size() > kMostPlans) plans_.pop_back();
 }
 
-StatusOr<std::shared_ptr<Program>> Instances::get(const Sizes& sizes) {
+/// Null when the commands of the plan's own instance do not serve these sizes, whatever the reason: what is wrong with
+/// them is found by who makes the commands anew.
+std::shared_ptr<const Program> Instances::instanceLike(const std::shared_ptr<const InstancePlan>& plan,
+                                                       const Sizes& sizes) const {
+  if (!plan->waits || choiceFor(*program_->dynamic, sizes) != plan->choice) return nullptr;
+  std::unique_ptr<Program> spare;
+  {
+    std::lock_guard lock(plan->mutex);
+    if (!plan->spare.empty()) {
+      spare = std::move(plan->spare.back());
+      plan->spare.pop_back();
+    }
+  }
+  if (!spare) spare = std::make_unique<Program>(*plan->prototype);
+  std::shared_ptr<Program> program(spare.release(), [from = std::weak_ptr(plan)](Program* unused) {
+    std::unique_ptr<Program> owned(unused);
+    const auto known = from.lock();
+    if (!known) return;
+    std::lock_guard lock(known->mutex);
+    if (known->spare.size() < InstancePlan::kMostSpare) known->spare.push_back(std::move(owned));
+  });
+  auto made = Maker(*program_, sizes, target_, program).makeLike(*plan);
+  return made.ok() && *made ? std::move(program) : nullptr;
+}
+
+StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {
   HPU_RETURN_IF_ERROR(checkSizes(*program_, sizes));
-  if (!program_->dynamic) return std::make_shared<Program>(*program_);
+  if (!program_->dynamic) return program_;
   const Dynamic& dynamic = *program_->dynamic;
   Sizes end;
   for (size_t s = 0; s < sizes.size(); ++s) end.push_back(std::min(bucketEnd(sizes[s]), dynamic.symbols[s].max));
@@ -460,12 +577,18 @@ StatusOr<std::shared_ptr<Program>> Instances::get(const Sizes& sizes) {
       plan = made;
     }
     if (!plan) continue;
+    if (auto like = instanceLike(plan, sizes)) {
+      std::lock_guard lock(mutex_);
+      ++stats_.reused;
+      ++stats_.alike;
+      return like;
+    }
     auto made = Maker(*program_, sizes, target_).makeFrom(*plan);
     if (!made.ok()) return made.status().withContext(making(*program_, sizes));
     if (!*made) continue;
     std::lock_guard lock(mutex_);
     ++stats_.reused;
-    return made;
+    return std::shared_ptr<const Program>(std::move(*made));
   }
   auto own = std::make_shared<InstancePlan>();
   auto made = Maker(*program_, sizes, target_).make(own.get());
@@ -473,7 +596,7 @@ StatusOr<std::shared_ptr<Program>> Instances::get(const Sizes& sizes) {
   keep(sizes, own);
   std::lock_guard lock(mutex_);
   ++stats_.planned;
-  return made;
+  return std::shared_ptr<const Program>(std::move(*made));
 }
 
 }  // namespace hpu::plan

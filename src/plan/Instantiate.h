@@ -61,15 +61,18 @@ class Instances {
   ~Instances();
 
   /// As instantiate(). It may have a larger workspace, and its estimates may be those of the bucket's upper end.
-  StatusOr<std::shared_ptr<recipe::Program>> get(const Sizes& sizes);
+  StatusOr<std::shared_ptr<const recipe::Program>> get(const Sizes& sizes);
 
   struct Stats {
     uint64_t planned = 0;  ///< Instances that have a plan of their own.
-    uint64_t reused = 0;   ///< Those made from a plan that there was, or that was made for their bucket.
+    uint64_t reused = 0;   ///< Those made from a plan that there was, or that was made for their bucket ...
+    uint64_t alike = 0;    ///< ... and of these, those that took its commands with their waits as they are.
   };
   Stats stats() const;
 
  private:
+  std::shared_ptr<const recipe::Program> instanceLike(const std::shared_ptr<const InstancePlan>& plan,
+                                                      const Sizes& sizes) const;
   std::shared_ptr<const InstancePlan> find(const Sizes& key);
   void keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan);
 

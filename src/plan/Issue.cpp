@@ -7,6 +7,7 @@
 
 #include "base/StatusMacros.h"
 #include "plan/Dependencies.h"
+#include "plan/Slices.h"
 
 namespace hpu::plan {
 namespace {
@@ -146,82 +147,17 @@ class Issuer {
 
 }  // namespace
 
-int64_t sliceCount(const std::vector<int64_t>& space, const std::vector<int64_t>& tile) {
-  int64_t count = 1;
-  for (size_t d = 0; d < tile.size(); ++d) count *= (space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1);
-  return count;
-}
-
-namespace {
-
-recipe::Command sliceBox(const std::vector<int64_t>& space, const std::vector<int64_t>& tile, int64_t slice) {
-  recipe::Command box;
-  box.slice = static_cast<uint32_t>(slice);
-  box.lo.resize(space.size());
-  box.hi.resize(space.size());
-  int64_t rest = slice;
-  for (size_t d = space.size(); d-- > 0;) {
-    int64_t parts = (space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1);
-    box.lo[d] = rest % parts * tile[d];
-    box.hi[d] = std::min(box.lo[d] + tile[d], space[d]);
-    rest /= parts;
-  }
-  return box;
-}
-
-}  // namespace
-
-namespace {
-
-/// Calls visit(command, before) for the unit's commands in program order; `before` are positions of commands of the
-/// unit that no access orders.
-template <typename Visit>
-void forEachCommand(const recipe::Program& program, const IssueUnit& unit, Visit&& visit) {
-  std::vector<const IssueUnit*> parts = {&unit};
-  for (const IssueUnit& behind : unit.chained) parts.push_back(&behind);
-  int64_t perSlice = 0;
-  for (const IssueUnit* part : parts) perSlice += static_cast<int64_t>(part->ops.size());
-  auto spaceOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& { return program.ops[part.ops[0]].space; };
-  auto tileOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& {
-    return part.tile.empty() ? spaceOf(part) : part.tile;
-  };
-  const int64_t count = sliceCount(spaceOf(unit), tileOf(unit));
-  std::vector<uint32_t> before;
-  for (int64_t slice = 0; slice < count; ++slice) {
-    int64_t first = 0;  // Of the part, among the commands of a slice.
-    for (const IssueUnit* part : parts) {
-      const auto size = static_cast<int64_t>(part->ops.size());
-      // Position of op `op` of the part, or beyond it of the next one, so many slices ago.
-      auto ago = [&](int64_t slices, int64_t op) {
-        return static_cast<uint32_t>((slice - slices) * perSlice + first + op);
-      };
-      recipe::Command box = sliceBox(spaceOf(*part), tileOf(*part), slice);
-      box.bundle = unit.bundle;
-      for (int64_t i = 0; i < size; ++i) {
-        before.clear();
-        if (i == 0 && part->slots > 0 && slice >= part->slots) before.push_back(ago(part->slots, size - 1));
-        if (i == size - 1 && part->kept > 0 && slice >= part->kept)
-          before.push_back(ago(part->kept, size + part->reader));
-        box.op = part->ops[static_cast<size_t>(i)];
-        visit(box, before);
-      }
-      first += size;
-    }
-  }
-}
-
-}  // namespace
-
 std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit) {
   std::vector<SlicedCommand> commands;
-  forEachCommand(context.program, unit, [&](const recipe::Command& command, const std::vector<uint32_t>& before) {
-    SlicedCommand& sliced = commands.emplace_back();
-    sliced.command = command;
-    sliced.queue = static_cast<unsigned>(context.program.ops[command.op].engine);
-    sliced.cost = perfmodel::commandCost(context.program, command, context.target, context.clock);
-    recipe::appendAccesses(context.program, command, sliced.accesses, &context.reads);
-    sliced.before = before;
-  });
+  forEachCommand(context.program, unit, ownTiles(context.program, unit),
+                 [&](const recipe::Command& command, const std::vector<uint32_t>& before) {
+                   SlicedCommand& sliced = commands.emplace_back();
+                   sliced.command = command;
+                   sliced.queue = static_cast<unsigned>(context.program.ops[command.op].engine);
+                   sliced.cost = perfmodel::commandCost(context.program, command, context.target, context.clock);
+                   recipe::appendAccesses(context.program, command, sliced.accesses, &context.reads);
+                   sliced.before = before;
+                 });
   return commands;
 }
 
@@ -249,14 +185,16 @@ StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(const recipe::P
   ConflictFinder conflicts;
   for (const IssueUnit& unit : units) {
     const auto first = static_cast<uint32_t>(commands.size());
-    forEachCommand(program, unit, [&](const recipe::Command& command, const std::vector<uint32_t>& also) {
-      accesses.clear();
-      recipe::appendAccesses(program, command, accesses, &reads);
-      if (before.size() <= kMostConflicts) conflicts.add(static_cast<uint32_t>(commands.size()), accesses, before);
-      for (uint32_t other : also) before.push_back(first + other);
-      end.push_back(before.size());
-      commands.push_back(command);
-    });
+    forEachCommand(program, unit, ownTiles(program, unit),
+                   [&](const recipe::Command& command, const std::vector<uint32_t>& also) {
+                     accesses.clear();
+                     recipe::appendAccesses(program, command, accesses, &reads);
+                     if (before.size() <= kMostConflicts)
+                       conflicts.add(static_cast<uint32_t>(commands.size()), accesses, before);
+                     for (uint32_t other : also) before.push_back(first + other);
+                     end.push_back(before.size());
+                     commands.push_back(command);
+                   });
   }
   if (before.size() > kMostConflicts) return tooManyConflicts();
   std::optional<std::vector<recipe::Queue>> queues;

@@ -30,6 +30,10 @@ Status verifyOps(const Program& program);
 /// Bundles, hostOrder, commands' boxes and rings.
 Status verifyCommands(const Program& program);
 
+/// What of verifyCommands depends on sizes, for a program that has other boxes than one which verifyCommands accepted,
+/// and is the same in all else that it looks at. The boxes must cover their spaces: that is not looked at.
+Status verifyBoxes(const Program& program);
+
 /// Program::dynamic, if there is one: what it says is in range, and at the samples is what the program has.
 Status verifyDynamic(const Program& program);
 

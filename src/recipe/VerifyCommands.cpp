@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "base/Format.h"
@@ -27,7 +28,7 @@ std::string pointText(std::span<const int64_t> point) {
 class CommandVerifier {
  public:
   explicit CommandVerifier(const Program& program)
-      : program_(program), bundleOf_(program.ops.size(), kNone), commandsOf_(program.ops.size()) {}
+      : program_(program), bundleOf_(program.ops.size(), kNone), firstOf_(program.ops.size() + 1, 0) {}
 
   Status run() {
     HPU_RETURN_IF_ERROR(verifyBundles());
@@ -37,6 +38,13 @@ class CommandVerifier {
     HPU_RETURN_IF_ERROR(verifyRings());
     HPU_RETURN_IF_ERROR(verifySignals());
     return completionOrder(program_).status();
+  }
+
+  Status runBoxes() {
+    for (uint32_t i = 0; i < program_.bundles.size(); ++i)
+      for (uint32_t op : program_.bundles[i].ops) bundleOf_[op] = i;
+    HPU_RETURN_IF_ERROR(verifyQueues());
+    return verifyRings();
   }
 
  private:
@@ -98,14 +106,20 @@ class CommandVerifier {
       }
       for (uint32_t c = 0; c < queue.commands.size(); ++c) {
         HPU_RETURN_IF_ERROR(verifyCommand(q, c));
-        commandsOf_[queue.commands[c].op].push_back({q, c});
+        ++firstOf_[queue.commands[c].op + 1];
         ++numCommands_;
       }
     }
+    for (size_t op = 1; op < firstOf_.size(); ++op) firstOf_[op] += firstOf_[op - 1];
+    refs_.resize(numCommands_);
+    std::vector<size_t> next(firstOf_.begin(), firstOf_.end() - 1);
+    for (uint32_t q = 0; q < program_.queues.size(); ++q)
+      for (uint32_t c = 0; c < program_.queues[q].commands.size(); ++c)
+        refs_[next[program_.queues[q].commands[c].op]++] = {q, c};
     // A slice without a command would be meaningless, and a huge number of them would cost memory.
     for (uint32_t i = 0; i < program_.bundles.size(); ++i) {
       size_t commands = 0;
-      for (uint32_t op : program_.bundles[i].ops) commands += commandsOf_[op].size();
+      for (uint32_t op : program_.bundles[i].ops) commands += commandsOf(op).size();
       if (program_.bundles[i].slices > commands) {
         return dataLoss(
             strCat(bundleText(i), " has ", program_.bundles[i].slices, " slices, but only ", commands, " commands"));
@@ -162,9 +176,9 @@ class CommandVerifier {
   Status verifyCovers() {
     for (uint32_t i = 0; i < program_.ops.size(); ++i) {
       const std::vector<int64_t>& space = program_.ops[i].space;
-      std::vector<Box> boxes(commandsOf_[i].size());
+      std::vector<Box> boxes(commandsOf(i).size());
       for (size_t n = 0; n < boxes.size(); ++n) {
-        const Command& command = at(commandsOf_[i][n]);
+        const Command& command = at(commandsOf(i)[n]);
         std::copy(command.lo.begin(), command.lo.end(), boxes[n].lo.begin());
         std::copy(command.hi.begin(), command.hi.end(), boxes[n].hi.begin());
       }
@@ -225,7 +239,7 @@ class CommandVerifier {
   Status verifyRingFits(uint32_t opIndex, const Operand& operand, bool written) {
     const Ring& ring = operand.ring;
     int64_t tile = 0;
-    for (CommandRef ref : commandsOf_[opIndex]) {
+    for (CommandRef ref : commandsOf(opIndex)) {
       tile = std::max(tile, at(ref).hi[ring.dim] - at(ref).lo[ring.dim]);
     }
     Operand slot = operand;
@@ -257,7 +271,7 @@ class CommandVerifier {
     if (x.dim != y.dim) return refuse(strCat("follow dimensions ", x.dim, " and ", y.dim));
     sliceRange_.assign(program_.bundles[a.bundle].slices, {0, 0});
     for (uint32_t op : {a.op, b.op}) {
-      for (CommandRef ref : commandsOf_[op]) {
+      for (CommandRef ref : commandsOf(op)) {
         const Command& command = at(ref);
         std::pair<int64_t, int64_t> range{command.lo[x.dim], command.hi[x.dim]};
         auto& known = sliceRange_[command.slice];
@@ -306,6 +320,9 @@ class CommandVerifier {
     return okStatus();
   }
 
+  std::span<const CommandRef> commandsOf(uint32_t op) const {
+    return std::span(refs_).subspan(firstOf_[op], firstOf_[op + 1] - firstOf_[op]);
+  }
   const Command& at(CommandRef ref) const { return program_.queues[ref.queue].commands[ref.command]; }
   std::string bundleText(uint32_t bundle) const {
     return strCat("bundle ", bundle, " '", program_.bundles[bundle].name, "'");
@@ -313,8 +330,9 @@ class CommandVerifier {
   static std::string idText(uint32_t id) { return id == kNone ? "none" : std::to_string(id); }
 
   const Program& program_;
-  std::vector<uint32_t> bundleOf_;                   ///< By op.
-  std::vector<std::vector<CommandRef>> commandsOf_;  ///< By op.
+  std::vector<uint32_t> bundleOf_;  ///< By op.
+  std::vector<CommandRef> refs_;    ///< Of all commands, op by op ...
+  std::vector<size_t> firstOf_;     ///< ... and where those of an op begin, and the end.
   std::vector<std::pair<int64_t, int64_t>> sliceRange_;
   uint64_t numCommands_ = 0;
 };
@@ -323,6 +341,10 @@ class CommandVerifier {
 
 Status verifyCommands(const Program& program) {
   return CommandVerifier(program).run();
+}
+
+Status verifyBoxes(const Program& program) {
+  return CommandVerifier(program).runBoxes();
 }
 
 }  // namespace hpu::recipe

@@ -24,7 +24,7 @@ class OpVerifier {
 
   Status run() {
     for (uint32_t i = 0; i < program_.ops.size(); ++i) {
-      where_ = opText(program_, i);
+      op_ = i;
       HPU_RETURN_IF_ERROR(verifyOp(program_.ops[i]));
     }
     return okStatus();
@@ -55,18 +55,36 @@ class OpVerifier {
     }
   }
 
+  /// Texts are made when something is wrong only: instances of a recipe are verified while a launch waits.
+  std::string where() const { return opText(program_, op_); }
+  struct OperandName {
+    std::string_view kind;
+    int number = -1;  ///< Less than 0: the kind says it.
+    std::string text() const { return number < 0 ? std::string(kind) : strCat(kind, number); }
+  };
+
+  static bool sizesFit(const std::vector<int64_t>& sizes, Access access) {
+    int64_t elements = 1;
+    for (int64_t size : sizes) {
+      const int64_t counted = access == Access::kReadIfAny && size == 0 ? 1 : size;
+      if (counted < 1 || elements > kMaxPoints / counted) return false;
+      elements *= counted;
+    }
+    return true;
+  }
+
   Status verifyOp(const Op& op) {
     for (uint32_t node : op.provenance) {
       if (node >= program_.sourceNodes.size()) {
         return dataLoss(
-            strCat(where_, " comes from source node ", node, ", but the program has ", program_.sourceNodes.size()));
+            strCat(where(), " comes from source node ", node, ", but the program has ", program_.sourceNodes.size()));
       }
     }
     if (op.space.size() > kMaxRank) {
-      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(), ", beyond ", kMaxRank));
+      return dataLoss(strCat(where(), " has an index space of rank ", op.space.size(), ", beyond ", kMaxRank));
     }
     if (boundedProduct(op.space, kMaxPoints) < 0) {
-      return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space),
+      return dataLoss(strCat(where(), " has the index space ", shapeToString(op.space),
                              ", with a size < 1 or more than 2^48 points"));
     }
     switch (op.engine) {
@@ -77,38 +95,38 @@ class OpVerifier {
       case Engine::kDma:
         return verifyDma(op);
       default:
-        return dataLoss(strCat(where_, " runs on engine ", op.engine, ", which takes no recipe ops"));
+        return dataLoss(strCat(where(), " runs on engine ", op.engine, ", which takes no recipe ops"));
     }
   }
 
   Status verifyMme(const Op& op) {
     const MmeDesc& mme = op.mme;
     if (mme.packing > BPacking::kBlocked) {
-      return dataLoss(strCat(where_, " has the unknown packing ", mme.packing, " of operand b"));
+      return dataLoss(strCat(where(), " has the unknown packing ", mme.packing, " of operand b"));
     }
     const bool packed = mme.packing == BPacking::kBlocked;
     // A product over K = 0 is zeros; which dimension is 0 is seen with the shapes.
     const Access read = mme.kind == MmeKind::kGemm && !packed ? Access::kReadIfAny : Access::kRead;
-    HPU_RETURN_IF_ERROR(verifyOperand(mme.a, "a", read));
-    HPU_RETURN_IF_ERROR(verifyOperand(mme.c, "c", Access::kWrite));
+    HPU_RETURN_IF_ERROR(verifyOperand(mme.a, {"a"}, read));
+    HPU_RETURN_IF_ERROR(verifyOperand(mme.c, {"c"}, Access::kWrite));
     if (packed) {
-      HPU_RETURN_IF_ERROR(verifyShape(mme.b, "b", Access::kRead, /*needStrides=*/false));
+      HPU_RETURN_IF_ERROR(verifyShape(mme.b, {"b"}, Access::kRead, /*needStrides=*/false));
     } else {
-      HPU_RETURN_IF_ERROR(verifyOperand(mme.b, "b", read));
+      HPU_RETURN_IF_ERROR(verifyOperand(mme.b, {"b"}, read));
     }
-    HPU_RETURN_IF_ERROR(verifyMmeShapes(op, where_));
+    HPU_RETURN_IF_ERROR(verifyMmeShapes(op, where()));
     auto stores = [](ElementType t) {
       return t == ElementType::kF32 || t == ElementType::kBF16 || t == ElementType::kF16;
     };
     const arch::TargetDesc& target = arch::targetDesc(program_.target);
     if (!target.hasMmeType(mme.a.type) || mme.b.type != mme.a.type || !stores(mme.c.type)) {
-      return dataLoss(strCat(where_, " multiplies ", elementTypeName(mme.a.type), " by ", elementTypeName(mme.b.type),
+      return dataLoss(strCat(where(), " multiplies ", elementTypeName(mme.a.type), " by ", elementTypeName(mme.b.type),
                              " into ", elementTypeName(mme.c.type), "; the MME of ", target.name,
                              " takes two of one type (", target.mmeTypeNames(), ") and gives f32, bf16 or f16"));
     }
     HPU_RETURN_IF_ERROR(spaceEquals(op, mme.c, "operand c"));
     if (packed) HPU_RETURN_IF_ERROR(verifyPacked(mme));
-    if (std::string why = packingObstacle(mme, mme.packingFactor); !why.empty()) return dataLoss(where_ + why);
+    if (std::string why = packingObstacle(mme, mme.packingFactor); !why.empty()) return dataLoss(where() + why);
     return verifyMmeRings(mme);
   }
 
@@ -126,11 +144,11 @@ class OpVerifier {
       shape.taps = mme.groups * b[2] * b[3];
     }
     if (program_.sections[mme.b.section].kind != SectionKind::kConst || mme.b.ring.slots) {
-      return dataLoss(where_ + " operand b is packed but not in a constant section");
+      return dataLoss(where() + " operand b is packed but not in a constant section");
     }
     // Sizes are at most 2^48 in all and padding multiplies by 64 at most, so this fits.
     auto bytes = static_cast<uint64_t>(shape.elements() * elementSize(mme.b.type));
-    return verifySpan(mme.b, "b", bytes);
+    return verifySpan(mme.b, {"b"}, bytes);
   }
 
   /// A ring follows a dimension of the index space, so the operand must have that very dimension.
@@ -138,7 +156,7 @@ class OpVerifier {
     const bool gemm = mme.kind == MmeKind::kGemm;
     const uint32_t rank = static_cast<uint32_t>(mme.c.sizes.size());
     auto refuse = [&](std::string_view name, uint32_t dim) {
-      return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", dim,
+      return dataLoss(strCat(where(), " operand ", name, " is a ring along dimension ", dim,
                              ", which is not a dimension of the op's index space"));
     };
     if (mme.a.ring.slots) {
@@ -154,59 +172,59 @@ class OpVerifier {
   Status verifyTpc(const Op& op) {
     const TpcDesc& tpc = op.tpc;
     if (tpc.kernel >= program_.kernels.size()) {
-      return dataLoss(strCat(where_, " calls kernel ", tpc.kernel, ", but the program has ", program_.kernels.size()));
+      return dataLoss(strCat(where(), " calls kernel ", tpc.kernel, ", but the program has ", program_.kernels.size()));
     }
     const Kernel& kernel = program_.kernels[tpc.kernel];
     if (tpc.inputs.size() != kernel.numInputs || tpc.outputs.size() != kernel.numOutputs) {
-      return dataLoss(strCat(where_, " has ", tpc.inputs.size(), " inputs and ", tpc.outputs.size(),
+      return dataLoss(strCat(where(), " has ", tpc.inputs.size(), " inputs and ", tpc.outputs.size(),
                              " outputs, but its kernel ", tpc.kernel, " '", kernel.name, "' takes ", kernel.numInputs,
                              " and ", kernel.numOutputs));
     }
-    if (tpc.outputs.empty()) return dataLoss(where_ + " has no output");
+    if (tpc.outputs.empty()) return dataLoss(where() + " has no output");
     if (kernel.rank != op.space.size()) {
-      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(), ", but its kernel ", tpc.kernel,
+      return dataLoss(strCat(where(), " has an index space of rank ", op.space.size(), ", but its kernel ", tpc.kernel,
                              " '", kernel.name, "' has one of rank ", kernel.rank));
     }
     for (size_t i = 0; i < tpc.inputs.size(); ++i) {
-      std::string name = strCat("input ", i);
+      const OperandName name{"input ", static_cast<int>(i)};
       HPU_RETURN_IF_ERROR(verifyOperand(tpc.inputs[i], name, Access::kReadIfAny));
       HPU_RETURN_IF_ERROR(verifyTpcRing(op, tpc.inputs[i], name));
     }
     for (size_t i = 0; i < tpc.outputs.size(); ++i) {
-      std::string name = strCat("output ", i);
+      const OperandName name{"output ", static_cast<int>(i)};
       HPU_RETURN_IF_ERROR(verifyOperand(tpc.outputs[i], name, Access::kWrite));
       HPU_RETURN_IF_ERROR(verifyTpcRing(op, tpc.outputs[i], name));
     }
     return spaceEquals(op, tpc.outputs[0], "output 0");
   }
 
-  Status verifyTpcRing(const Op& op, const Operand& operand, std::string_view name) {
+  Status verifyTpcRing(const Op& op, const Operand& operand, OperandName name) {
     if (!operand.ring.slots) return okStatus();
     uint32_t dim = operand.ring.dim;
     if (operand.sizes.size() == op.space.size() && operand.sizes[dim] == op.space[dim]) return okStatus();
-    return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", dim,
+    return dataLoss(strCat(where(), " operand ", name.text(), " is a ring along dimension ", dim,
                            ", which is not a dimension of the op's index space"));
   }
 
   Status verifyDma(const Op& op) {
     const DmaDesc& dma = op.dma;
     if (arch::targetDesc(program_.target).numDmas == 0) {
-      return dataLoss(strCat(where_, " is a DMA copy, but ", targetName(program_.target),
+      return dataLoss(strCat(where(), " is a DMA copy, but ", targetName(program_.target),
                              " has no DMA for compiled programs; copies are TPC kernels there"));
     }
-    HPU_RETURN_IF_ERROR(verifyOperand(dma.dst, "dst", Access::kWrite));
+    HPU_RETURN_IF_ERROR(verifyOperand(dma.dst, {"dst"}, Access::kWrite));
     HPU_RETURN_IF_ERROR(spaceEquals(op, dma.dst, "operand dst"));
     if (dma.fill) {
       int64_t bits = 8 * elementSize(dma.dst.type);
       if (bits < 64 && dma.fillPattern >> bits) {
-        return dataLoss(strCat(where_, " fills with the pattern ", base::formatHex(dma.fillPattern),
+        return dataLoss(strCat(where(), " fills with the pattern ", base::formatHex(dma.fillPattern),
                                ", wider than its ", elementTypeName(dma.dst.type), " elements"));
       }
       return okStatus();
     }
-    HPU_RETURN_IF_ERROR(verifyOperand(dma.src, "src", Access::kRead));
+    HPU_RETURN_IF_ERROR(verifyOperand(dma.src, {"src"}, Access::kRead));
     if (dma.src.sizes != dma.dst.sizes || dma.src.type != dma.dst.type) {
-      return dataLoss(strCat(where_, " copies ", shapeToString(dma.src.sizes), "x", elementTypeName(dma.src.type),
+      return dataLoss(strCat(where(), " copies ", shapeToString(dma.src.sizes), "x", elementTypeName(dma.src.type),
                              " to ", shapeToString(dma.dst.sizes), "x", elementTypeName(dma.dst.type)));
     }
     return okStatus();
@@ -214,46 +232,44 @@ class OpVerifier {
 
   Status spaceEquals(const Op& op, const Operand& operand, std::string_view name) {
     if (operand.sizes == op.space) return okStatus();
-    return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space), ", but its ", name,
+    return dataLoss(strCat(where(), " has the index space ", shapeToString(op.space), ", but its ", name,
                            " has the sizes ", shapeToString(operand.sizes)));
   }
 
-  Status verifyShape(const Operand& operand, std::string_view name, Access access, bool needStrides) {
+  Status verifyShape(const Operand& operand, OperandName name, Access access, bool needStrides) {
     if (operand.section >= program_.sections.size()) {
-      return dataLoss(strCat(where_, " operand ", name, " is in section ", operand.section, ", but the program has ",
-                             program_.sections.size()));
+      return dataLoss(strCat(where(), " operand ", name.text(), " is in section ", operand.section,
+                             ", but the program has ", program_.sections.size()));
     }
     if (elementSize(operand.type) == 0) {
-      return dataLoss(strCat(where_, " operand ", name, " has the invalid element type ", operand.type));
+      return dataLoss(strCat(where(), " operand ", name.text(), " has the invalid element type ", operand.type));
     }
-    std::vector<int64_t> sizes = operand.sizes;
-    if (access == Access::kReadIfAny) std::replace(sizes.begin(), sizes.end(), int64_t{0}, int64_t{1});
-    if (sizes.size() > kMaxRank || boundedProduct(sizes, kMaxPoints) < 0) {
-      return dataLoss(strCat(where_, " operand ", name, " has the sizes ", shapeToString(operand.sizes),
+    if (operand.sizes.size() > kMaxRank || !sizesFit(operand.sizes, access)) {
+      return dataLoss(strCat(where(), " operand ", name.text(), " has the sizes ", shapeToString(operand.sizes),
                              ", of rank beyond ", kMaxRank, ", with a size < 1 or more than 2^48 elements"));
     }
     if (needStrides && operand.strides.size() != operand.sizes.size()) {
-      return dataLoss(strCat(where_, " operand ", name, " has ", operand.sizes.size(), " sizes but ",
+      return dataLoss(strCat(where(), " operand ", name.text(), " has ", operand.sizes.size(), " sizes but ",
                              operand.strides.size(), " strides"));
     }
     for (size_t d = 0; d < operand.strides.size(); ++d) {
       if (operand.strides[d] < 0 && needStrides) {
-        return dataLoss(
-            strCat(where_, " operand ", name, " has the negative stride ", operand.strides[d], " in dimension ", d));
+        return dataLoss(strCat(where(), " operand ", name.text(), " has the negative stride ", operand.strides[d],
+                               " in dimension ", d));
       }
     }
     if (operand.offset % static_cast<uint64_t>(elementSize(operand.type))) {
-      return dataLoss(strCat(where_, " operand ", name, " at byte ", operand.offset, " is not aligned to its ",
+      return dataLoss(strCat(where(), " operand ", name.text(), " at byte ", operand.offset, " is not aligned to its ",
                              elementTypeName(operand.type), " elements"));
     }
     return okStatus();
   }
 
-  Status verifyOperand(const Operand& operand, std::string_view name, Access access) {
+  Status verifyOperand(const Operand& operand, OperandName name, Access access) {
     HPU_RETURN_IF_ERROR(verifyShape(operand, name, access, /*needStrides=*/true));
     SectionKind kind = program_.sections[operand.section].kind;
     if (access == Access::kWrite && (kind == SectionKind::kConst || kind == SectionKind::kInput)) {
-      return dataLoss(strCat(where_, " operand ", name, " is written, but section ", operand.section, " is ",
+      return dataLoss(strCat(where(), " operand ", name.text(), " is written, but section ", operand.section, " is ",
                              kind == SectionKind::kConst ? "constant" : "an input"));
     }
     if (access == Access::kWrite) HPU_RETURN_IF_ERROR(verifyInjective(operand, name));
@@ -261,36 +277,37 @@ class OpVerifier {
     return verifySpan(operand, name, operandSpanBytes(operand));
   }
 
-  Status verifyRing(const Operand& operand, std::string_view name) {
+  Status verifyRing(const Operand& operand, OperandName name) {
     const Ring& ring = operand.ring;
     if (ring.slots == 0) {
       if (ring.dim == 0 && ring.slotBytes == 0) return okStatus();
-      return dataLoss(strCat(where_, " operand ", name, " has a ring without slots"));
+      return dataLoss(strCat(where(), " operand ", name.text(), " has a ring without slots"));
     }
     if (program_.sections[operand.section].kind != SectionKind::kSram) {
-      return dataLoss(strCat(where_, " operand ", name, " is a ring, but section ", operand.section, " is not SRAM"));
+      return dataLoss(
+          strCat(where(), " operand ", name.text(), " is a ring, but section ", operand.section, " is not SRAM"));
     }
-    if (isEmpty(operand)) return dataLoss(strCat(where_, " operand ", name, " is a ring, but has no elements"));
+    if (isEmpty(operand)) return dataLoss(strCat(where(), " operand ", name.text(), " is a ring, but has no elements"));
     if (ring.dim >= operand.sizes.size() || ring.slotBytes == 0 ||
         ring.slotBytes % static_cast<uint64_t>(elementSize(operand.type))) {
-      return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim, " of ",
+      return dataLoss(strCat(where(), " operand ", name.text(), " is a ring along dimension ", ring.dim, " of ",
                              operand.sizes.size(), " with slots of ", ring.slotBytes,
                              " bytes, which do not hold whole elements"));
     }
     return okStatus();
   }
 
-  Status verifyInjective(const Operand& operand, std::string_view name) {
+  Status verifyInjective(const Operand& operand, OperandName name) {
     std::string why = selfOverlap(operand);
-    return why.empty() ? okStatus() : dataLoss(strCat(where_, " operand ", name, why));
+    return why.empty() ? okStatus() : dataLoss(strCat(where(), " operand ", name.text(), why));
   }
 
-  Status verifySpan(const Operand& operand, std::string_view name, uint64_t bytes) {
+  Status verifySpan(const Operand& operand, OperandName name, uint64_t bytes) {
     const Section& section = program_.sections[operand.section];
     uint64_t usable = usableBytes(program_, section), end = 0;
     bool overflow = __builtin_add_overflow(operand.offset, bytes, &end);
     if (overflow || end > usable) {
-      return dataLoss(strCat(where_, " operand ", name, " ends at byte ",
+      return dataLoss(strCat(where(), " operand ", name.text(), " ends at byte ",
                              overflow || bytes == UINT64_MAX ? "2^64 or later" : std::to_string(end), " of section ",
                              operand.section, ", which has ", usable));
     }
@@ -299,7 +316,7 @@ class OpVerifier {
     auto after = std::upper_bound(ranges.begin(), ranges.end(), operand.offset,
                                   [](uint64_t offset, const Range& r) { return offset < r.begin; });
     if (after == ranges.begin() || end > std::prev(after)->end) {
-      return dataLoss(strCat(where_, " operand ", name, " reads bytes ", operand.offset, " to ", end - 1,
+      return dataLoss(strCat(where(), " operand ", name.text(), " reads bytes ", operand.offset, " to ", end - 1,
                              " of section ", operand.section, ", which no constant fills"));
     }
     return okStatus();
@@ -307,7 +324,7 @@ class OpVerifier {
 
   const Program& program_;
   std::vector<std::vector<Range>> filled_;  ///< By section.
-  std::string where_;
+  uint32_t op_ = 0;                         ///< That is looked at.
 };
 
 }  // namespace

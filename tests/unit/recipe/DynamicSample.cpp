@@ -396,6 +396,32 @@ Program dynamicSample(int64_t pastSample, int64_t seqSample) {
   return b.finish();
 }
 
+Program layersProgram(int64_t layers) {
+  DynamicBuilder b;
+  const Num batch = b.symbol("batch", 1, 64, 2), seq = b.symbol("seq", 1, 4096, 128);
+  const Num rows = b.times(batch, seq), width = b.number(256);
+  using View = DynamicBuilder::View;
+  const uint32_t relu = b.kernel("relu", 1, 2, 0, {rows}), softmax = b.kernel("softmax", 1, 2, 2, {rows});
+  const uint32_t add = b.kernel("add", 2, 2, 0, {rows});
+  b.readsPointwise(relu, 0, 2);
+  b.readsPointwise(softmax, 0, 1);
+  for (uint32_t input : {0u, 1u}) b.readsPointwise(add, input, 2);
+  View x = b.input("x", {rows, width});
+  b.input("batch", {batch});
+  b.input("seq", {seq});
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const View tile = b.tiles({rows, width}, 0, 2), hidden = b.workspace({rows, width});
+    const View weights = b.workspace({rows, width});
+    const View sum = layer + 1 == layers ? b.output("y", {rows, width}) : b.workspace({rows, width});
+    const uint32_t gemm = b.gemm("gemm", x, b.constant({256, 256}), tile), act = b.tpc("relu", relu, {tile}, hidden);
+    b.unit({{gemm, act}}, {{{2, 1}}});
+    b.unit({{b.tpc("softmax", softmax, {hidden}, weights)}});
+    b.unit({{b.tpc("add", add, {weights, x}, sum)}});
+    x = sum;
+  }
+  return b.finish();
+}
+
 bool sameDynamics(const Dynamic& a, const Dynamic& b) {
   // Through their encoding, which has every field.
   auto bytes = [](const Dynamic& dynamic) {

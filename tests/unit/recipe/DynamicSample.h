@@ -103,6 +103,10 @@ enum DynamicOp : uint32_t {
   kJoinOp,  ///< cache and x, one behind the other.
 };
 
+/// `layers` of a product with a kernel behind it in two slices, a softmax and an addition: six commands a layer. Inputs
+/// x [batch * seq, 256], batch [batch] and seq [seq].
+Program layersProgram(int64_t layers);
+
 /// Equal in every field of Dynamic.h.
 bool sameDynamics(const Dynamic& a, const Dynamic& b);
 

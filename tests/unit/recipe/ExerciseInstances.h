@@ -2,27 +2,37 @@
 // Makes instances of a program that the reader accepted, as a runtime would, and uses them like any program.
 #pragma once
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "Exercise.h"
 #include "plan/Instantiate.h"
 
 namespace hpu::recipe::testing {
 
-/// "" when the instances at the representatives, the least and the largest sizes are each a clear error or safe
-/// (exerciseProgram); else what is not.
+/// "" when the instances at the representatives, the least, the largest and near the largest sizes are each a clear
+/// error or safe (exerciseProgram); else what is not.
 inline std::string exerciseInstances(const Program& program) {
   if (!program.dynamic) return {};
-  Sizes least, most;
+  Sizes least, most, near;
   for (const Symbol& symbol : program.dynamic->symbols) {
     least.push_back(symbol.min);
     most.push_back(symbol.max);
+    near.push_back(std::max(symbol.min, symbol.max - 1));  // Of one bucket with `most`.
   }
   const arch::TargetDesc& target = arch::targetDesc(program.target);
   plan::Instances instances(std::make_shared<const Program>(program), target);
-  for (const Sizes& sizes : {sampleSizes(*program.dynamic), least, most}) {
+  for (const Sizes& sizes : {sampleSizes(*program.dynamic), least, most, near}) {
     for (bool kept : {false, true}) {
-      auto instance = kept ? instances.get(sizes) : plan::instantiate(program, sizes, target);
+      auto make = [&]() -> StatusOr<std::shared_ptr<const Program>> {
+        if (kept) return instances.get(sizes);
+        auto own = plan::instantiate(program, sizes, target);
+        if (!own.ok()) return own.status();
+        return std::shared_ptr<const Program>(std::move(*own));
+      };
+      auto instance = make();
       if (!instance.ok()) {
         if (instance.status().message().empty()) return "an instance that fails without a message";
         continue;
