@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu::Recipe, the public handle of a Program.
-#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "base/Suggest.h"
 #include "hpu/recipe.h"
 #include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
@@ -171,21 +169,15 @@ StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int
   if (!valid()) return emptyHandle();
   std::vector<Shape> shapes;
   for (const TensorInfo& input : program_->inputs) shapes.push_back(input.type.shape);
-  std::vector<std::string> names;
   recipe::Sizes values;
   for (const FreeDim& dim : dims()) {
-    names.push_back(dim.name);
     auto given = sizes.find(dim.name);
     if (given == sizes.end())
       return invalidArgument(
           strCat("dimension '", dim.name, "' has no size; give one between ", dim.bounds.min, " and ", dim.bounds.max));
     values.push_back(given->second);
   }
-  for (const auto& [name, size] : sizes)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      return invalidArgument(strCat("recipe '", this->name(), "' has no free dimension '", name, "'",
-                                    names.empty() ? ": all its sizes are fixed" : "; it has " + base::join(names),
-                                    base::didYouMean(name, names)));
+  for (const auto& [name, size] : sizes) HPU_RETURN_IF_ERROR(recipe::checkDimName(*program_, name));
   if (!program_->dynamic) return shapes;
   HPU_RETURN_IF_ERROR(recipe::checkBounds(*program_->dynamic, values));
   const recipe::SizeValues all(*program_->dynamic, values);

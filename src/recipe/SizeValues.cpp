@@ -6,6 +6,7 @@
 #include "base/Format.h"
 #include "base/Math.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 
 namespace hpu::recipe {
 
@@ -364,6 +365,16 @@ Status checkBounds(const Dynamic& dynamic, const Sizes& sizes) {
                                   " to ", symbol.max));
   }
   return okStatus();
+}
+
+Status checkDimName(const Program& program, const std::string& name) {
+  std::vector<std::string> names;
+  if (program.dynamic)
+    for (const Symbol& symbol : program.dynamic->symbols) names.push_back(symbol.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return okStatus();
+  return invalidArgument(strCat("recipe '", program.name, "' has no free dimension '", name, "'",
+                                names.empty() ? ": all its sizes are fixed" : "; it has " + base::join(names),
+                                base::didYouMean(name, names)));
 }
 
 StatusOr<Sizes> solveSizes(const Program& program, const std::vector<Shape>& inputs) {

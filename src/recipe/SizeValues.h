@@ -53,6 +53,9 @@ class SizeValues {
 /// kInvalidArgument unless there is a size for every symbol, within its bounds.
 Status checkBounds(const Dynamic& dynamic, const Sizes& sizes);
 
+/// kInvalidArgument, with the names that there are, unless a free dimension of the program has this name.
+Status checkDimName(const Program& program, const std::string& name);
+
 /// The sizes of all symbols from the shapes of a launch's inputs: of a symbol that is a dimension, of one that is left
 /// in a dimension whose expression is linear in it ("past + seq" where seq is known). Then every dimension and every
 /// guard is checked. Errors (kInvalidArgument) are a line that names the dimension, its bounds and the inputs that

@@ -25,15 +25,8 @@ bool parseSize(std::string_view text, int64_t& size) {
   return parsed.ok() && size >= 0;
 }
 
-Status checkDim(const std::vector<FreeDim>& dims, const std::string& name, const std::string& option) {
-  std::vector<std::string> names;
-  for (const FreeDim& dim : dims) {
-    if (dim.name == name) return okStatus();
-    names.push_back(dim.name);
-  }
-  return invalidArgument(strCat(option, ": the recipe has no free dimension '", name, "'",
-                                names.empty() ? ": all its sizes are fixed" : "; it has " + base::join(names),
-                                base::didYouMean(name, names)));
+Status checkDim(const Recipe& recipe, const std::string& name, const std::string& option) {
+  return recipe::checkDimName(*recipe.program(), name).withContext(option);
 }
 
 /// Sizes of the dimensions that an input's shape has as they are.
@@ -71,7 +64,7 @@ StatusOr<FreeSizes> parseFreeSizes(const std::vector<std::string>& dims, const s
 
 StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSizes& sizes) {
   const std::vector<FreeDim> free = recipe.dims();
-  for (const auto& [name, size] : sizes.dims) HPU_RETURN_IF_ERROR(checkDim(free, name, "--dim"));
+  for (const auto& [name, size] : sizes.dims) HPU_RETURN_IF_ERROR(checkDim(recipe, name, "--dim"));
   std::map<std::string, int64_t> dims = sizes.dims;
   std::vector<Shape> given;
   std::vector<std::string> names;
@@ -118,7 +111,7 @@ StatusOr<ShapeSweep> parseShapeSweep(const std::string& text, const Recipe& reci
   HPU_ASSIGN(auto pair, splitAssignment(text, "--shape-sweep"));
   ShapeSweep sweep;
   sweep.dim = pair.first;
-  HPU_RETURN_IF_ERROR(checkDim(recipe.dims(), sweep.dim, "--shape-sweep"));
+  HPU_RETURN_IF_ERROR(checkDim(recipe, sweep.dim, "--shape-sweep"));
   const std::string& range = pair.second;
   const size_t colon = range.find(':'), second = colon == std::string::npos ? colon : range.find(':', colon + 1);
   bool right =

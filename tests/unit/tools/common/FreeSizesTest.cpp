@@ -52,7 +52,8 @@ TEST(FreeSizes, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(errorOf({"batch=2", "past=7"}, {}),
             "dimension 'seq' has no size; give --dim seq=SIZE between 1 and 32, or an input's --shape or file");
   EXPECT_THAT(errorOf({"batch=2", "past=7", "seq=33"}, {}), HasSubstr("dimension 'seq' is 33, outside of its bounds"));
-  EXPECT_THAT(errorOf({"batchs=2"}, {}), HasSubstr("--dim: the recipe has no free dimension 'batchs'"));
+  EXPECT_THAT(errorOf({"batchs=2"}, {}), HasSubstr("' has no free dimension 'batchs'; it has batch, past, seq"));
+  EXPECT_THAT(errorOf({"batchs=2"}, {}), ::testing::StartsWith("--dim: recipe '"));
   EXPECT_THAT(errorOf({}, {"w=2x5"}), HasSubstr("--shape: the recipe has no input 'w'; it has x, k"));
   EXPECT_EQ(errorOf({"past=7"}, {"x=2x5", "k=11x8"}), "dimension 'past' is 7 by --dim, and 6 by the inputs");
   EXPECT_EQ(errorOf({"past=7", "seq=4"}, {"x=2x5"}), "input 'x' is [batch, seq] = 2x4, but 2x5 was given");
