@@ -166,6 +166,16 @@ class DriverDevice {
 
   /// Prepares a verified program for launches (maps its kernel image, sizes scratch).
   virtual StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) = 0;
+  /// The same for a program with the kernel images and the very constants of `like`, which is loaded: what is made of
+  /// these on the host is there once. What else the host prepares may be left to the first launch, which then fails
+  /// with what is wrong with it. `sizes`, "batch = 2, seq = 17", are those that the program is for; traces tell them.
+  /// kNotFound: there is no program `like`.
+  virtual StatusOr<ProgramId> loadInstance(std::shared_ptr<const recipe::Program> program, ProgramId like,
+                                           std::string sizes) {
+    (void)like;
+    (void)sizes;
+    return loadProgram(std::move(program));
+  }
   virtual void unloadProgram(ProgramId id) = 0;
 
   virtual StatusOr<QueueId> createQueue(const std::string& name) = 0;

@@ -53,14 +53,15 @@ StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(const std::shar
                      device->info().index, " is a ", targetName(device->info().target), "; compile it for that: ",
                      base::compileCall("", {base::optionValue("target", targetName(device->info().target))})));
   auto state = base::makeProcessOwned<ExecutableState>(device, recipe);
-  // Of free dimensions: only to say early when this device cannot run it. Launches have instances of their own.
+  // Of free dimensions: to say early when this device cannot run it, and for what instances share with it. Launches
+  // have instances of their own.
   HPU_ASSIGN(state->fixed_, Instance::load(device, recipe.program()));
   Status status = state->placeSections(options);
   if (status.ok()) status = state->uploadConstants();
   if (!status.ok()) return status.withContext(base::strCat("loading recipe '", recipe.name(), "'"));
   if (recipe.program()->dynamic) {
+    state->instances_ = std::make_unique<InstanceCache>(device, std::move(state->fixed_), recipe.program());
     state->fixed_ = nullptr;
-    state->instances_ = std::make_unique<InstanceCache>(device, recipe.program());
   }
   return state;
 }

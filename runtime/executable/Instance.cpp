@@ -24,9 +24,13 @@ bool isBoundAtLaunch(SectionKind kind) {
 }
 
 StatusOr<std::shared_ptr<Instance>> Instance::load(const std::shared_ptr<DeviceState>& device,
-                                                   std::shared_ptr<const recipe::Program> program,
-                                                   recipe::Sizes sizes) {
-  HPU_ASSIGN(driver::ProgramId id, device->driver()->loadProgram(program));
+                                                   std::shared_ptr<const recipe::Program> program, recipe::Sizes sizes,
+                                                   const Instance* like) {
+  auto load = [&] {
+    if (!like) return device->driver()->loadProgram(program);
+    return device->driver()->loadInstance(program, like->id(), recipe::sizesText(*like->program().dynamic, sizes));
+  };
+  HPU_ASSIGN(driver::ProgramId id, load());
   auto instance = base::makeProcessOwned<Instance>(device, std::move(program), std::move(sizes), id);
   HPU_RETURN_IF_ERROR(instance->measureSections());
   return instance;

@@ -27,10 +27,11 @@ bool isBoundAtLaunch(recipe::SectionKind kind);
 /// Any thread may call anything.
 class Instance {
  public:
-  /// `sizes`: those that it was made for. Errors: kResourceExhausted (sections that nothing could hold); the driver's.
+  /// `sizes`: those that it was made for. `like`: the recipe's own program, loaded on the same device; null of a recipe
+  /// of fixed sizes. Errors: kResourceExhausted (sections that nothing could hold); the driver's.
   static StatusOr<std::shared_ptr<Instance>> load(const std::shared_ptr<DeviceState>& device,
                                                   std::shared_ptr<const recipe::Program> program,
-                                                  recipe::Sizes sizes = {});
+                                                  recipe::Sizes sizes = {}, const Instance* like = nullptr);
   Instance(std::shared_ptr<DeviceState> device, std::shared_ptr<const recipe::Program> program, recipe::Sizes sizes,
            driver::ProgramId id);
   /// Work that was enqueued goes on.

@@ -35,8 +35,12 @@ StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::v
                                       "): a launch gives the shapes of its ", program.inputs.size(), " inputs"));
 }
 
-InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<const recipe::Program> program)
-    : device_(std::move(device)), program_(program), planned_(std::move(program), arch::targetDesc(program_->target)) {}
+InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<Instance> representative,
+                             std::shared_ptr<const recipe::Program> program)
+    : device_(std::move(device)),
+      representative_(std::move(representative)),
+      program_(program),
+      planned_(std::move(program), arch::targetDesc(program_->target)) {}
 
 /// With the mutex held.
 std::shared_ptr<Instance> InstanceCache::find(uint64_t hash, const std::vector<Shape>& inputs) {
@@ -60,7 +64,7 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
   const auto& symbols = program_->dynamic->symbols;
   for (size_t s = 0; s < symbols.size(); ++s) scope.arg(symbols[s].name, sizes[s]);
   HPU_ASSIGN(auto program, planned_.get(sizes));
-  HPU_ASSIGN(auto instance, Instance::load(device_, std::move(program), std::move(sizes)));
+  HPU_ASSIGN(auto instance, Instance::load(device_, std::move(program), std::move(sizes), representative_.get()));
   Entry dropped;  // Let go after the lock.
   std::lock_guard lock(mutex_);
   if (auto known = find(hash, inputs)) return known;  // Another thread was first.

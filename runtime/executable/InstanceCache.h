@@ -25,7 +25,10 @@ class InstanceCache {
   /// Instances that are kept, those used last.
   static constexpr size_t kMost = 64;
 
-  InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<const recipe::Program> program);
+  /// `representative`: the recipe's own program, loaded, which no launch runs. Instances share what the driver made of
+  /// its constants and kernels.
+  InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<Instance> representative,
+                std::shared_ptr<const recipe::Program> program);
 
   /// Errors: solveSizes' (kInvalidArgument), plan::instantiate's and the driver's.
   StatusOr<std::shared_ptr<Instance>> get(const std::vector<Shape>& inputs);
@@ -40,6 +43,7 @@ class InstanceCache {
   std::shared_ptr<Instance> find(uint64_t hash, const std::vector<Shape>& inputs);
 
   const std::shared_ptr<DeviceState> device_;
+  const std::shared_ptr<Instance> representative_;
   const std::shared_ptr<const recipe::Program> program_;
   plan::Instances planned_;
   std::mutex mutex_;  // Guards the next two.

@@ -117,30 +117,9 @@ class Replay {
   std::vector<Picoseconds> queueEnd_;
 };
 
-}  // namespace
-
-StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(const recipe::Program& program,
-                                                                       const arch::TargetDesc& target,
-                                                                       const arch::ClockProfile& clock) {
-  HPU_ASSIGN(auto shared, create(perfmodel::timedQueues(program, target, clock), program.numSignals, target, clock));
-  auto result = std::make_shared<LaunchTimeline>(*shared);
-  result->lastWriters = recipe::lastWriters(program);
-  return std::shared_ptr<const LaunchTimeline>(std::move(result));
-}
-
-Picoseconds LaunchTimeline::outputEnd(size_t output, const LaunchPlacement& placement) const {
-  Picoseconds end = placement.start;
-  if (output >= lastWriters.size()) return end;
-  const QueueIntervals& places = placement.intervals(*this);
-  for (const recipe::CommandRef& ref : lastWriters[output])
-    end = std::max(end, placement.offset + places[ref.queue][ref.command].end);
-  return end;
-}
-
-StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(std::vector<TimedQueue> queues,
-                                                                       uint32_t numSignals,
-                                                                       const arch::TargetDesc& target,
-                                                                       const arch::ClockProfile& clock) {
+/// All but the last writers.
+StatusOr<std::shared_ptr<LaunchTimeline>> timelineOf(std::vector<TimedQueue> queues, uint32_t numSignals,
+                                                     const arch::TargetDesc& target, const arch::ClockProfile& clock) {
   auto result = std::make_shared<LaunchTimeline>();
   result->queues = std::move(queues);
   result->numSignals = numSignals;
@@ -160,6 +139,34 @@ StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(std::vect
     }
   }
   for (auto& spans : result->taken) spans = mergedSpans(std::move(spans));
+  return result;
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(const recipe::Program& program,
+                                                                       const arch::TargetDesc& target,
+                                                                       const arch::ClockProfile& clock) {
+  HPU_ASSIGN(auto result,
+             timelineOf(perfmodel::timedQueues(program, target, clock), program.numSignals, target, clock));
+  result->lastWriters = recipe::lastWriters(program);
+  return std::shared_ptr<const LaunchTimeline>(std::move(result));
+}
+
+Picoseconds LaunchTimeline::outputEnd(size_t output, const LaunchPlacement& placement) const {
+  Picoseconds end = placement.start;
+  if (output >= lastWriters.size()) return end;
+  const QueueIntervals& places = placement.intervals(*this);
+  for (const recipe::CommandRef& ref : lastWriters[output])
+    end = std::max(end, placement.offset + places[ref.queue][ref.command].end);
+  return end;
+}
+
+StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(std::vector<TimedQueue> queues,
+                                                                       uint32_t numSignals,
+                                                                       const arch::TargetDesc& target,
+                                                                       const arch::ClockProfile& clock) {
+  HPU_ASSIGN(auto result, timelineOf(std::move(queues), numSignals, target, clock));
   return std::shared_ptr<const LaunchTimeline>(std::move(result));
 }
 

@@ -51,6 +51,8 @@ struct TimedProgram {
   /// signals[i]: the output whose last write the item's ticket plus 1 + i stands for.
   std::vector<uint32_t> signals;
   std::shared_ptr<const LinkUse> link = {};  ///< Null: none.
+  /// What the program's free dimensions are, "seq = 17"; for the observer. Null: it has none.
+  std::shared_ptr<const std::string> sizes = {};
 };
 /// Ends when `node` does; `clock` is the node's own when it is another device's.
 struct TimedWait {

@@ -122,6 +122,18 @@ TimedDevice::~TimedDevice() {
 // --------------------------------------------------------------------------------------
 
 StatusOr<ProgramId> TimedDevice::loadProgram(std::shared_ptr<const recipe::Program> program) {
+  return load(std::move(program), nullptr, {});
+}
+
+StatusOr<ProgramId> TimedDevice::loadInstance(std::shared_ptr<const recipe::Program> program, ProgramId like,
+                                              std::string sizes) {
+  const std::shared_ptr<Loaded> known = findLoaded(like);
+  if (!known) return notFound(base::strCat(deviceName(info_), " has no program ", like));
+  return load(std::move(program), known->functional, std::move(sizes));
+}
+
+StatusOr<ProgramId> TimedDevice::load(std::shared_ptr<const recipe::Program> program,
+                                      const std::shared_ptr<LoadedProgram>& like, std::string sizes) {
   base::FloatScope floats;
   if (!program) return invalidArgument("cannot load a program that is null");
   if (program->target != info_.target)
@@ -130,8 +142,9 @@ StatusOr<ProgramId> TimedDevice::loadProgram(std::shared_ptr<const recipe::Progr
                                            targetName(info_.target)));
   auto loaded = std::make_shared<Loaded>();
   HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_));
-  HPU_ASSIGN(loaded->functional, prepare(program));
+  HPU_ASSIGN(loaded->functional, prepare(program, like));
   loaded->program = std::move(program);
+  if (!sizes.empty()) loaded->sizes = std::make_shared<const std::string>(std::move(sizes));
   std::lock_guard lock(programsMutex_);
   std::erase_if(everLoaded_, [](const auto& entry) { return entry.second.expired(); });
   ProgramId id = nextProgram_++;
@@ -358,7 +371,8 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
                              fill.bytes, "fill"};
       },
       [&](const Launch& launch) -> Result {
-        return TimedProgram{loaded->timeline, loaded->program, launch.signals, linkUse(launch, *loaded->program)};
+        return TimedProgram{loaded->timeline, loaded->program, launch.signals, linkUse(launch, *loaded->program),
+                            loaded->sizes};
       },
       [&](const WaitFor& wait) -> Result { return timedWait(wait); },
       [](const External& away) -> Result {

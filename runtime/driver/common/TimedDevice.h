@@ -30,6 +30,8 @@ class TimedDevice : public DriverDevice {
   const DeviceInfo& info() const override { return info_; }
   MemoryRange memory() const override { return memory_; }
   StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) override;
+  StatusOr<ProgramId> loadInstance(std::shared_ptr<const recipe::Program> program, ProgramId like,
+                                   std::string sizes) override;
   void unloadProgram(ProgramId id) override;
   StatusOr<QueueId> createQueue(const std::string& name) override;
   void destroyQueue(QueueId queue) override;
@@ -67,8 +69,10 @@ class TimedDevice : public DriverDevice {
   /// Threads that wait for its work do so from now on.
   void waitBy(WaitPolicy policy) { executor_->waitBy(policy); }
 
-  /// Prepares the program's functional side; null when there is none.
-  virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program) = 0;
+  /// Prepares the program's functional side; null when there is none. `like`: of a program with the same kernel images
+  /// and constants, or null.
+  virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program,
+                                                           const std::shared_ptr<LoadedProgram>& like) = 0;
   /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
   /// `program` is what prepare() returned for a launch, else null; a launch calls `signal` with i
   /// when output signals[i] is written.
@@ -99,8 +103,11 @@ class TimedDevice : public DriverDevice {
     std::shared_ptr<const recipe::Program> program;
     std::shared_ptr<const LaunchTimeline> timeline;
     std::shared_ptr<LoadedProgram> functional;
+    std::shared_ptr<const std::string> sizes;  ///< As loadInstance's; null: none.
   };
 
+  StatusOr<ProgramId> load(std::shared_ptr<const recipe::Program> program, const std::shared_ptr<LoadedProgram>& like,
+                           std::string sizes);
   static DeviceCounters countersOf(const DeviceClock::Totals& totals);
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   Status atPlace(const Work& work, const Status& status) const;

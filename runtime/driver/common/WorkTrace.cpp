@@ -2,6 +2,7 @@
 #include "runtime/driver/common/WorkTrace.h"
 
 #include <algorithm>
+#include <string>
 
 #include "runtime/driver/WorkVisitor.h"
 #include "runtime/trace/Recorder.h"
@@ -20,7 +21,9 @@ void traceLaunch(uint32_t device, const ResolvedWork& work, const TimedProgram& 
   record.launch = work.item.ticket;
   record.queue = work.item.queue;
   record.queueName = work.queueName;
-  record.label = work.item.label;
+  std::string label;  // With the sizes: one recipe's launches differ in them.
+  if (launch.sizes) label = work.item.label + " (" + *launch.sizes + ")";
+  record.label = launch.sizes ? std::string_view(label) : std::string_view(work.item.label);
   record.program = launch.program;
   record.queues = &launch.timeline->queues;
   record.intervals = &work.placement->intervals(*launch.timeline);

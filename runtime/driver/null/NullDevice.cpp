@@ -37,7 +37,8 @@ class NullDevice final : public TimedDevice {
   }
 
  protected:
-  StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>&) override {
+  StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>&,
+                                                   const std::shared_ptr<LoadedProgram>&) override {
     return std::shared_ptr<LoadedProgram>();
   }
   Status execute(const Work&, LoadedProgram*, QueueExecutor::Signal) override { return okStatus(); }

@@ -33,6 +33,9 @@ class SimProgram final : public LoadedProgram {
  public:
   SimProgram(std::shared_ptr<const recipe::Program> program, std::unique_ptr<sim::ProgramExecutor> executor)
       : program_(std::move(program)), executor_(std::move(executor)) {}
+  /// Its executor is made by the first launch that runs: whoever enqueues it does not wait for that.
+  SimProgram(std::shared_ptr<const recipe::Program> program, std::shared_ptr<const SimProgram> like)
+      : program_(std::move(program)), like_(std::move(like)) {}
 
   using CheckBudget = base::FunctionRef<Status(DeviceAddress, int64_t)>;
   Status run(const Hbm& hbm, const Launch& launch, CheckBudget checkBudget, QueueExecutor::Signal signal) {
@@ -49,16 +52,30 @@ class SimProgram final : public LoadedProgram {
       const recipe::Op* op = recipe::firstUser(*program_, i);
       return op ? recipe::failedAt(status, *program_, *op) : status;
     }
-    if (launch.signals.empty()) return executor_->run(bases);
-    return executor_->run(bases, [&](uint32_t output) {
+    HPU_ASSIGN(sim::ProgramExecutor * executor, this->executor());
+    if (launch.signals.empty()) return executor->run(bases);
+    return executor->run(bases, [&](uint32_t output) {
       for (uint32_t i = 0; i < launch.signals.size(); ++i)
         if (launch.signals[i] == output) signal(i);
     });
   }
 
+  /// Whose kernels and weights it shares; null: it has its own.
+  const std::shared_ptr<const SimProgram>& like() const { return like_; }
+  /// Errors: ProgramExecutor::create's; the next launch tries again.
+  StatusOr<sim::ProgramExecutor*> executor() {
+    std::lock_guard lock(mutex_);
+    if (!executor_) {
+      HPU_ASSIGN(executor_, sim::ProgramExecutor::create(program_, {}, *like_->executor_));
+    }
+    return executor_.get();
+  }
+
  private:
   const std::shared_ptr<const recipe::Program> program_;
-  const std::unique_ptr<sim::ProgramExecutor> executor_;
+  const std::shared_ptr<const SimProgram> like_;  ///< Has its executor from the start. Null: so has this.
+  std::mutex mutex_;                              ///< Guards that the next is made once; it stays.
+  std::unique_ptr<sim::ProgramExecutor> executor_;
 };
 
 class SimDevice final : public TimedDevice, private node::DeviceReporter {
@@ -116,7 +133,13 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   }
 
  protected:
-  StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program) override {
+  StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program,
+                                                   const std::shared_ptr<LoadedProgram>& like) override {
+    if (like) {
+      auto own = std::static_pointer_cast<SimProgram>(like);
+      if (const auto& first = own->like()) own = std::const_pointer_cast<SimProgram>(first);
+      return std::shared_ptr<LoadedProgram>(std::make_shared<SimProgram>(program, std::move(own)));
+    }
     sim::ProgramExecutor::Options options;
     HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, options));
     return std::shared_ptr<LoadedProgram>(std::make_shared<SimProgram>(program, std::move(executor)));

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of one recipe with many sizes: products and copies of hand-made programs, against numbers computed on the
 // host and against the program written for the sizes.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <map>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "DynamicSample.h"
@@ -11,8 +16,10 @@
 #include "LaunchFixture.h"
 #include "base/StatusMacros.h"
 #include "hpu/capture.h"
+#include "hpu/trace.h"
 #include "recipe/RecipeVerifier.h"
 #include "runtime/executable/InstanceCache.h"
+#include "runtime/trace/Reader.h"
 
 namespace hpu {
 namespace {
@@ -344,8 +351,41 @@ TEST_F(DynamicLaunch, CapturesKeepTheirSizes) {
   EXPECT_EQ(result, *expected);
 }
 
+/// The host's spans have the sizes as numbers, the device's launches in their labels.
+TEST_F(DynamicLaunch, TracesNameTheSizes) {
+  const std::string path = ::testing::TempDir() + "/DynamicLaunch." + std::to_string(getpid()) + ".hputrace";
+  Launcher launcher(device, executable);
+  ASSERT_TRUE(trace::start().ok());
+  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
+  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
+  ASSERT_TRUE(launcher.run(3, 7, 1).ok());
+  ASSERT_TRUE(trace::stop(path).ok());
+  auto trace = trace::readTraceFile(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(trace.ok()) << trace.status().message();
+  // By name and sizes.
+  std::map<std::string, int> spans, launches;
+  for (const trace::HostThread& thread : trace->threads)
+    for (const trace::HostEvent& event : thread.events) {
+      std::string text(trace->text(event.name));
+      for (uint32_t a = 0; a < event.numArgs; ++a) {
+        const trace::HostArg& arg = thread.args[event.firstArg + a];
+        text += " " + std::string(trace->text(arg.key)) + "=" + std::to_string(arg.value);
+      }
+      ++spans[text];
+    }
+  for (const trace::TracedDevice& traced : trace->devices)
+    for (const trace::LaunchEvent& launch : traced.launches) ++launches[std::string(trace->text(launch.label))];
+  EXPECT_EQ(spans["instantiate " + program->name + " batch=2 seq=100"], 1);
+  EXPECT_EQ(spans["instantiate " + program->name + " batch=3 seq=7"], 1);
+  EXPECT_EQ(spans["Executable.launch batch=2 seq=100"], 2);
+  EXPECT_EQ(spans["Executable.launch batch=3 seq=7"], 1);
+  EXPECT_EQ(launches[program->name + " (batch = 2, seq = 100)"], 2);
+  EXPECT_EQ(launches[program->name + " (batch = 3, seq = 7)"], 1);
+}
+
 TEST_F(DynamicLaunch, InstancesUsedLastAreKept) {
-  InstanceCache cache(device.state(), program);
+  InstanceCache cache(device.state(), Instance::load(device.state(), program).value(), program);
   const auto first = cache.get(shapesFor(1, 1)).value();
   const std::weak_ptr<Instance> second = cache.get(shapesFor(1, 2)).value();
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);

@@ -56,7 +56,8 @@ class FaultyDevice final : public driver::TimedDevice {
   }
 
  protected:
-  StatusOr<std::shared_ptr<driver::LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>&) override {
+  StatusOr<std::shared_ptr<driver::LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>&,
+                                                           const std::shared_ptr<driver::LoadedProgram>&) override {
     return std::shared_ptr<driver::LoadedProgram>();
   }
   Status execute(const driver::Work& work, driver::LoadedProgram*, driver::QueueExecutor::Signal) override {

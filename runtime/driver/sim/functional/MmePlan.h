@@ -40,6 +40,8 @@ class MmePlan {
   /// items. With BlockLimits::preparedWeights once for all runs, else in each.
   int64_t stageItems() const { return stageItems_; }
   void stage(int64_t item, const MmeBuffers& buffers) const;
+  /// All that the staged bytes of the packed constant `b` follow from: plans with equal keys stage the same bytes.
+  std::vector<int64_t> stagedKey(const std::byte* b) const;
 
   int64_t blocks() const { return outerCount_ * pixelBlocks() * panelBlocks_; }
   /// The box of C that a block computes; lo and hi hold C's rank.

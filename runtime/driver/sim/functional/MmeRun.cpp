@@ -111,6 +111,27 @@ void MmePlan::stage(int64_t item, const MmeBuffers& buffers) const {
   packPanel(item / panels_, item % panels_, buffers.b, reinterpret_cast<float*>(buffers.shared) + item * panelElements);
 }
 
+std::vector<int64_t> MmePlan::stagedKey(const std::byte* b) const {
+  const recipe::PackedShape& shape = c_.packedShape;
+  std::vector<int64_t> key = {static_cast<int64_t>(reinterpret_cast<uintptr_t>(b)),
+                              static_cast<int64_t>(c_.abType),
+                              c_.depth,
+                              c_.columns,
+                              c_.columnBase,
+                              c_.bBase,
+                              shape.taps,
+                              shape.k,
+                              shape.n,
+                              taps_};
+  for (const OuterDim& dim : c_.outer)
+    if (dim.bStride != 0) key.insert(key.end(), {dim.extent, dim.bStride});
+  // Taps that meet A nowhere are not packed.
+  key.push_back(-1);
+  for (const Phase& phase : c_.phases)
+    for (const Tap& tap : phase.taps) key.push_back(tap.packedIndex);
+  return key;
+}
+
 const float* MmePlan::panelAddress(const Block& block, int64_t panel, const MmeBuffers& buffers,
                                    std::byte* scratch) const {
   int64_t bIndex = 0;

@@ -43,13 +43,14 @@ void MmeUnit::addKernel(const recipe::Kernel& kernel, HpuKernelFn function, std:
 
 Status MmeUnit::prepareWeights(BuildContext& context) {
   if (!constantB_) return okStatus();
-  HPU_ASSIGN(prepared_, HostBuffer::create(plan_.sharedBytes()));
+  HPU_ASSIGN(prepared_, context.weights.get(plan_.stagedKey(constantB_), plan_.sharedBytes(), [&](std::byte* shared) {
+    MmeBuffers buffers;
+    buffers.b = constantB_;
+    buffers.shared = shared;
+    stage(buffers, context.threads);
+  }));
   context.preparedBudget -= std::min(context.preparedBudget, plan_.sharedBytes());
   sharedBytes_ = 0;
-  MmeBuffers buffers;
-  buffers.b = constantB_;
-  buffers.shared = prepared_.data();
-  stage(buffers, context.threads);
   return okStatus();
 }
 
@@ -89,7 +90,8 @@ void MmeUnit::run(const RunContext& context) const {
   MmeBuffers buffers;
   buffers.a = a_.in(context);
   buffers.b = b_.in(context);
-  buffers.shared = prepared_.data();
+  // Of blocks that only read it from now on.
+  buffers.shared = prepared_ ? prepared_->data() : nullptr;
   if (!buffers.shared && plan_.stageItems() > 0) {
     buffers.shared = context.shared;
     stage(buffers, context.threads);

@@ -60,7 +60,7 @@ class MmeUnit final : public Unit {
   std::vector<ChainedKernel> kernels_;
   ScratchLayout scratch_;
   const std::byte* constantB_;
-  HostBuffer prepared_;  ///< What became of it.
+  std::shared_ptr<const HostBuffer> prepared_;  ///< What became of it; other programs' units may have it, too.
 };
 
 /// The unit of an MME op, without kernels; it will pack constant weights ahead when the budget

@@ -36,6 +36,19 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
 StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
                                                                    const Options& options,
                                                                    std::shared_ptr<const KernelCode> code) {
+  return create(std::move(program), options, std::move(code), std::make_shared<PreparedWeights>());
+}
+
+StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
+                                                                   const Options& options,
+                                                                   const ProgramExecutor& like) {
+  return create(std::move(program), options, like.code_, like.weights_);
+}
+
+StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
+                                                                   const Options& options,
+                                                                   std::shared_ptr<const KernelCode> code,
+                                                                   std::shared_ptr<PreparedWeights> weights) {
   if (code->size() < program->kernels.size())
     return invalidArgument("the program has " + std::to_string(program->kernels.size()) + " kernels, but code for " +
                            std::to_string(code->size()));
@@ -43,6 +56,7 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
   executor->program_ = std::move(program);
   executor->options_ = options;
   executor->code_ = std::move(code);
+  executor->weights_ = std::move(weights);
   HPU_RETURN_IF_ERROR(executor->prepare());
   return executor;
 }
@@ -50,7 +64,7 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
 Status ProgramExecutor::prepare() {
   const recipe::Program& program = *program_;
   const int threads = options_.threads > 0 ? options_.threads : base::numThreads();
-  BuildContext context{program, *code_, threads, kPreparedBudget};
+  BuildContext context{program, *code_, *weights_, threads, kPreparedBudget};
   std::vector<uint32_t> bundleOf(program.ops.size(), recipe::kNone);
   for (uint32_t b = 0; b < program.bundles.size(); ++b)
     for (uint32_t op : program.bundles[b].ops) bundleOf[op] = b;

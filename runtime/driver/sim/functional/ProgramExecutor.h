@@ -17,6 +17,7 @@
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/sim/functional/HostBuffer.h"
+#include "runtime/driver/sim/functional/PreparedWeights.h"
 #include "runtime/driver/sim/functional/Unit.h"
 
 namespace hpu::sim {
@@ -36,6 +37,10 @@ class ProgramExecutor {
   static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
                                                            const Options& options,
                                                            std::shared_ptr<const KernelCode> code);
+  /// The same with the mapped kernels and the packed weights of an executor of a program with the same kernel images
+  /// and the very same constants: an instance of a recipe of free dimensions.
+  static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
+                                                           const Options& options, const ProgramExecutor& like);
 
   /// Runs the program once. sectionBases[i] is the host address of section i; a null SRAM section
   /// uses the executor's own memory. Any thread may call; concurrent calls run one after another.
@@ -52,6 +57,10 @@ class ProgramExecutor {
 
  private:
   ProgramExecutor() = default;
+  static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
+                                                           const Options& options,
+                                                           std::shared_ptr<const KernelCode> code,
+                                                           std::shared_ptr<PreparedWeights> weights);
   Status prepare();
   /// Calls unitDone with the number of units that are done: 0 at the start, then after each.
   Status runUnits(const std::vector<std::byte*>& sectionBases, base::FunctionRef<void(size_t)> unitDone);
@@ -61,6 +70,7 @@ class ProgramExecutor {
   std::shared_ptr<const recipe::Program> program_;
   Options options_;
   std::shared_ptr<const KernelCode> code_;
+  std::shared_ptr<PreparedWeights> weights_;
   UnitList units_;
   std::vector<size_t> unitsUntil_;  ///< By output: units that must be done for it to be written.
   std::vector<HostBuffer> sram_;    ///< By section; empty for others.

@@ -14,6 +14,7 @@
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/sim/functional/KernelCode.h"
+#include "runtime/driver/sim/functional/PreparedWeights.h"
 
 namespace hpu::sim {
 
@@ -72,6 +73,7 @@ BufferRef bufferRef(const recipe::Operand& operand, const OpSlice& slice);
 struct BuildContext {
   const recipe::Program& program;
   const KernelCode& code;
+  PreparedWeights& weights;
   int threads = 1;
   /// Host memory that is left for constant weights packed ahead (f32, huge pages).
   uint64_t preparedBudget = 0;

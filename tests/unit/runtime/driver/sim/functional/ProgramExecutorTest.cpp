@@ -111,6 +111,55 @@ TEST(ProgramExecutor, RunsOpsInHostOrderAndRepeatedly) {
   }
 }
 
+/// With other rows, and the constant that the first one packed: what became of its bytes since plays no part.
+TEST(ProgramExecutor, InstancesShareThePackedWeights) {
+  TestProgram test;
+  test.packedIsConstant = true;
+  Random random(3);
+  recipe::MmeDesc mme;
+  mme.a = test.tensor(ElementType::kF32, {70, 33});
+  mme.b = test.tensor(ElementType::kF32, {33, 130});
+  mme.c = test.tensor(ElementType::kF32, {70, 130});
+  test.fillRandom(mme.a, random);
+  test.fillRandom(mme.b, random);
+  const std::vector<float> expected = referenceMme(test, mme);
+  mme.packing = recipe::BPacking::kBlocked;
+  mme.b = test.packed(mme, mme.b);
+  test.addMme(mme);
+  auto first = test.executor(1);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ASSERT_EQ(test.program.constants.size(), 1u);
+  std::memset(const_cast<uint8_t*>(test.program.constants[0].data), 0, test.program.constants[0].bytes);
+  std::memset(test.at(mme.b), 0, test.program.constants[0].bytes);
+  for (int64_t rows : {1, 5, 64}) {
+    SCOPED_TRACE(rows);
+    auto program = std::make_shared<recipe::Program>(test.program);
+    recipe::Op& op = program->ops[0];
+    op.space[0] = op.mme.a.sizes[0] = op.mme.c.sizes[0] = rows;
+    auto executor = ProgramExecutor::create(program, {1}, **first);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    ASSERT_TRUE((*executor)->run(bases(test)).ok());
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < 130; ++column)
+        ASSERT_EQ(test.get(mme.c, {row, column}), expected[static_cast<size_t>(row * 130 + column)]);
+  }
+}
+
+TEST(PreparedWeights, AreKeptAsLongAsSomebodyHasThem) {
+  PreparedWeights weights;
+  int filled = 0;
+  auto get = [&](const std::vector<int64_t>& key) {
+    return weights.get(key, 4096, [&](std::byte* bytes) { bytes[0] = static_cast<std::byte>(++filled); }).value();
+  };
+  auto first = get({1, 2});
+  EXPECT_EQ(get({1, 2}), first);
+  EXPECT_EQ(filled, 1);
+  EXPECT_NE(get({1, 3}), first);
+  EXPECT_EQ(filled, 2);
+  first = nullptr;
+  EXPECT_EQ(get({1, 2})->data()[0], std::byte{3});
+}
+
 TEST(ProgramExecutor, SaysWhichSectionHasNoMemory) {
   TestProgram test;
   recipe::DmaDesc fill;
