@@ -18,6 +18,7 @@
 
 #include "DynamicSample.h"
 #include "TinyProgram.h"
+#include "arch/TargetDesc.h"
 #include "hpu/capture.h"
 #include "hpu/device.h"
 #include "hpu/eager.h"
@@ -25,6 +26,8 @@
 #include "hpu/executable.h"
 #include "hpu/status.h"
 #include "hpu/stream.h"
+#include "plan/Instantiate.h"
+#include "recipe/VerifierParts.h"
 
 namespace hpu {
 namespace {
@@ -255,6 +258,47 @@ void enqueueLaunchOfSizes(benchmark::State& state, int sizes) {
 BENCHMARK_CAPTURE(enqueueLaunchOfSizes, fixed, 0)->HPU_BATCHES;
 BENCHMARK_CAPTURE(enqueueLaunchOfSizes, one, 1)->HPU_BATCHES;
 BENCHMARK_CAPTURE(enqueueLaunchOfSizes, sixteen, 16)->HPU_BATCHES;
+
+/// What the first launch of some sizes adds: their instance is made, of a program of `range` commands, and loaded. Of
+/// sizes near others (`known`) and of sizes that are planned for first. Nothing is launched. `verify_ns`: what of it
+/// the checks of a known bucket's instance take.
+void newSizes(benchmark::State& state, bool known) {
+  const auto program =
+      std::make_shared<const recipe::Program>(recipe::testing::layersProgram(std::max<int64_t>(state.range(0) / 6, 1)));
+  Device device = openDevice();
+  Executable executable = Executable::load(device, Recipe(program)).value();
+  // More than are kept, so that each is new when its turn comes again: in the last bucket, or each in its own.
+  std::vector<recipe::Sizes> sizes;
+  if (known)
+    for (int64_t seq = 4096; seq > 3584; --seq) sizes.push_back({2, seq});
+  for (int64_t batch = 1; !known && batch <= 8; ++batch)
+    for (int64_t octave = 64; octave < 4096; octave *= 2)
+      for (int64_t step = 1; step <= 4; ++step) sizes.push_back({batch, octave + step * octave / 4 - 1});
+  auto make = [&](const recipe::Sizes& at) {
+    return executable.workspaceBytes({{at[0] * at[1], 256}, {at[0]}, {at[1]}}).status();
+  };
+  if (known && !check(state, make(sizes[0]))) return;
+  size_t next = 0;
+  CallTimer(state).run(1, [&](int) { return make(sizes[++next % sizes.size()]); }, [] { return okStatus(); });
+  auto instance = plan::instantiate(*program, sizes[0], arch::targetDesc(program->target));
+  if (!check(state, instance.status())) return;
+  Samples verified;
+  for (int i = 0; i < 200; ++i) {
+    Status status;
+    verified.add(timed([&] {
+      for (auto* verify : {recipe::verifyMemory, recipe::verifyKernels, recipe::verifyOps, recipe::verifyBoxes})
+        if (status.ok()) status = verify(**instance);
+    }));
+    if (!check(state, status)) return;
+  }
+  double commands = 0;
+  for (const recipe::Queue& queue : (*instance)->queues) commands += static_cast<double>(queue.commands.size());
+  state.counters["commands"] = commands;
+  state.counters["ns_a_command"] = state.counters["median_ns"] / commands;
+  state.counters["verify_ns"] = verified.percentile(0.5);
+}
+BENCHMARK_CAPTURE(newSizes, known_bucket, true)->Arg(100)->Arg(400)->UseManualTime()->MinTime(0.05);
+BENCHMARK_CAPTURE(newSizes, new_bucket, false)->Arg(100)->Arg(400)->UseManualTime()->MinTime(0.05);
 
 /// The same while the program allocates and frees other memory between the launches, untimed.
 void enqueueLaunchBesideAllocations(benchmark::State& state) {
