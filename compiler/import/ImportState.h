@@ -18,6 +18,9 @@ namespace hpu::importer {
 
 inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant that the importer writes out.
 
+/// On a reshape: its sizes, by index, that would copy the operand's size if they were 0.
+inline constexpr llvm::StringLiteral kZeroCopiesAttr = "hpu.zero_copies";
+
 /// An integer tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;
@@ -44,6 +47,7 @@ struct Issue {
   std::string node, op;  ///< Empty for faults of the whole graph.
   std::string details;   ///< "opset 13, f32".
   std::string reason;
+  std::vector<std::string> names = {};  ///< Of a free dimension: those that the node's inputs depend on.
 };
 
 }  // namespace hpu::importer

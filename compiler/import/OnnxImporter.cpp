@@ -167,7 +167,18 @@ void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string rea
       continue;
     break;
   }
-  issues_.push_back({kind, node.name, node.op, std::move(details), std::move(reason)});
+  std::vector<std::string> names;
+  auto add = [&](const std::optional<shape::DimExpr>& size) {
+    if (size)
+      for (const std::string& name : size->symbols()) names.push_back(name);
+  };
+  for (const std::string& input : node.inputs) {
+    auto value = values_.find(input);
+    if (value == values_.end() || kind != Issue::Kind::kFreeDimension) continue;
+    if (value->second.elements) llvm::for_each(value->second.elements->values, add);
+    if (value->second.value) llvm::for_each(NodeContext::dims(NodeContext::typeOf(value->second.value)), add);
+  }
+  issues_.push_back({kind, node.name, node.op, std::move(details), std::move(reason), std::move(names)});
 }
 
 bool OnnxImporter::readsData(const NodeDef& node) const {
@@ -481,12 +492,22 @@ Status OnnxImporter::failure() const {
     text = base::clipped(std::move(text));  // Names in a damaged file may have any length.
     return text;
   };
-  bool unsupported = false, free = false;
+  bool unsupported = false, free = false, isEach = false;
+  std::vector<std::string> names;  // Only those that nodes ask for, where they are known.
   for (const Issue& issue : issues_) {
     unsupported |= issue.kind == Issue::Kind::kUnsupported;
-    free |= issue.kind == Issue::Kind::kFreeDimension;
+    if (issue.kind != Issue::Kind::kFreeDimension) continue;
+    free = true;
+    isEach |= issue.names.empty();
+    names.insert(names.end(), issue.names.begin(), issue.names.end());
   }
-  const std::string sizes = free ? strCat("; give the free dimensions sizes: ", sizeOptions(freeNames_)) : "";
+  std::vector<std::string> asked = freeNames_;
+  if (!isEach) llvm::erase_if(asked, [&](const std::string& name) { return !llvm::is_contained(names, name); });
+  if (asked.empty()) asked = freeNames_;
+  const std::string sizes =
+      !free ? ""
+            : strCat(asked.size() == 1 ? "; give the free dimension a size: " : "; give the free dimensions sizes: ",
+                     sizeOptions(asked));
   StatusCode code = unsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument;
   if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0]), sizes));
   std::string text = strCat(

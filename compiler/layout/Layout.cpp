@@ -3,6 +3,7 @@
 // hpu.relayout where strides do not suffice; proven by hpu-verify-layout. Stop after it with --stop-after=layout.
 #include "compiler/layout/Layout.h"
 
+#include "base/OptionNames.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorOf.h"
@@ -103,10 +104,18 @@ class LayoutAssigner {
 
   /// Only what strides say at the representatives, and not for all sizes, cannot be read when it is dense.
   static LogicalResult cannotRead(OpOperand& operand) {
+    const RankedTensorType type = tensorOf(operand.get());
+    std::vector<base::OptionEntry> sizes;
+    for (const shape::SymInt& size : symSizes(type))
+      if (!size.isConstant() && !size.isUnknown())
+        for (const std::string& name : size.expr()->symbols())
+          if (llvm::none_of(sizes, [&](const base::OptionEntry& entry) { return entry.first == name; }))
+            sizes.emplace_back(name, "SIZE");
+    Operation* view = operand.get().getDefiningOp();
     return withCode(StatusCode::kUnimplemented, operand.getOwner()->emitOpError())
-           << "reads " << typeToString(tensorOf(operand.get()))
-           << " through views that strides do not express for all sizes that are given late; give sizes to some "
-              "dimensions";
+           << "reads " << typeToString(type) << (view ? " of " + unitName(view) : std::string())
+           << " through views that strides do not express for all sizes that are given late; give "
+           << (sizes.size() == 1 ? "it a size: " : "one of these a size: ") << base::optionEntries("dims", sizes);
   }
 
   LogicalResult settleOperand(OpOperand& operand) {

@@ -173,6 +173,16 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
 
 }  // namespace
 
+/// Of an import that nothing follows: sizes that are given are, dimensions with bounds stay free.
+static Status giveSizes(mlir::ModuleOp module, const CompileOptions& options) {
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}, {}};
+  HPU_RETURN_IF_ERROR(checkBounds(main, options));
+  const bool isGiven = !sizes.shapes.empty() || !sizes.dims.empty();
+  return main && isGiven && !isStatic(main) ? importer::specializeModule(module, sizes)
+                                            : importer::checkSizes(module, sizes);
+}
+
 Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}, {}};
@@ -251,11 +261,11 @@ StatusOr<CompileResult> compileGraphAlone(const Graph& graph, const CompileOptio
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
-  // The IR of a later phase has its sizes, as has an import that nothing follows.
-  const bool givesSizes =
-      !importOnly && (options.startFrom.empty() || options.startFrom == "import" || options.startFrom == "normalize");
-  HPU_RETURN_IF_ERROR(givesSizes ? pipeline::makeStatic(*module, options)
-                                 : importer::checkSizes(*module, {options.shapes, options.dims, {}, {}, {}}));
+  // The IR of a later phase has its sizes.
+  const bool hasSizes = !options.startFrom.empty() && options.startFrom != "import" && options.startFrom != "normalize";
+  HPU_RETURN_IF_ERROR(hasSizes     ? importer::checkSizes(*module, {options.shapes, options.dims, {}, {}, {}})
+                      : importOnly ? pipeline::giveSizes(*module, options)
+                                   : pipeline::makeStatic(*module, options));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;

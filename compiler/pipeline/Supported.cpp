@@ -18,6 +18,7 @@ using base::strCat;
 
 std::string describe(mlir::Value value) {
   auto type = cast<RankedTensorType>(value.getType());
+  if (ir::hasNamedSizes(type)) return "tensor of " + ir::typeToString(type);
   return strCat(elementTypeName(ir::elementType(type.getElementType())), " tensor of ", shapeToString(type.getShape()));
 }
 

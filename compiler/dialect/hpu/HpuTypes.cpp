@@ -365,6 +365,14 @@ Type mlirElementType(MLIRContext* context, ElementType type) {
 
 std::string typeToString(RankedTensorType type) {
   std::string text;
+  // "[batch, 2*seq, 64] f32": what is given late is named, for representatives say nothing to people.
+  if (hasNamedSizes(type)) {
+    for (const SymDim& dim : symShape(type))
+      text += (text.empty() ? "[" : ", ") + (dim.isFree()    ? std::string("?")
+                                             : dim.isNamed() ? dim.symbol.str()
+                                                             : std::to_string(dim.size));
+    return text + "] " + std::string(elementTypeName(elementType(type.getElementType())));
+  }
   for (int64_t size : type.getShape())
     text += (ShapedType::isDynamic(size) ? std::string("?") : std::to_string(size)) + "x";
   return text + std::string(elementTypeName(elementType(type.getElementType())));

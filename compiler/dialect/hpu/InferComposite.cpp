@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types and checks of reductions, normalisations, pooling and resampling.
+#include <cmath>
+
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/dialect/hpu/TensorOf.h"
@@ -196,7 +198,8 @@ LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext* context, std::optional<Loc
 HPU_POOL(MaxPool2dOp)
 HPU_POOL(AvgPool2dOp)
 
-/// As scaledSize(); a free one gets a name where the scale is exact: a whole number, or a part by a power of two.
+/// As scaledSize(); a free one gets a name where the scale is exact: a whole number, or a small one of halves, quarters
+/// ... (for which a product with any size of an image is no rounded float).
 static SymDim scaledDim(MLIRContext* context, const SymDim& dim, double scale) {
   if (scale == 1) return dim;
   const int64_t value =
@@ -207,9 +210,15 @@ static SymDim scaledDim(MLIRContext* context, const SymDim& dim, double scale) {
   if (!(scale > 1 / kMost && scale < kMost)) return dimOf(context, std::nullopt, value);
   if (const auto times = static_cast<int64_t>(scale); static_cast<double>(times) == scale)
     return dimOf(context, size->times(times), value);
-  const auto part = static_cast<int64_t>(1 / scale);
-  const bool isExact = part > 1 && (part & (part - 1)) == 0 && 1 / static_cast<double>(part) == scale;
-  return dimOf(context, isExact ? size->floorDiv(part) : std::nullopt, value);
+  constexpr int64_t kMostTimes = 255;
+  for (int64_t part = 2; part < kMost; part *= 2) {
+    const double times = scale * static_cast<double>(part);
+    if (times > kMostTimes) break;
+    if (times != std::floor(times)) continue;
+    const auto product = size->times(static_cast<int64_t>(times));
+    return dimOf(context, product ? product->floorDiv(part) : std::nullopt, value);
+  }
+  return dimOf(context, std::nullopt, value);
 }
 
 LogicalResult ResizeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,

@@ -37,6 +37,9 @@ LogicalResult ReshapeOp::inferReturnTypes(MLIRContext*, std::optional<Location> 
   RankedTensorType type = tensorType(shape, x.getElementType());
   if (x.hasStaticShape() && type.hasStaticShape()) {
     const std::string from = elementsText(x.getShape()), to = elementsText(type.getShape());
+    if (from != to && (hasNamedSizes(x) || hasNamedSizes(type)))
+      return emitOptionalError(loc, "cannot reshape ", typeToString(x), " to ", typeToString(type), " (",
+                               symElements(x).text(), " against ", symElements(type).text(), " elements)");
     if (from != to)
       return emitOptionalError(loc, "cannot reshape ", typeToString(x), " to ", typeToString(type), " (", from,
                                " against ", to, " elements)");
