@@ -2,8 +2,8 @@
 // Which sizes free dimensions are worked with while their own are not known (NamedSizes.h).
 // The one thing to know: a representative is a prime times a power of two. Its prime divides no number of the model, so
 // a number that it divides depends on the dimension. Large ones come first: what is computed of them agrees with no
-// number of the model by chance. Small ones, most within the bounds, are for models whose sizes fit together there only:
-// a table of 64 rows of which the first `seq` are taken, or the last 64 - `seq`.
+// number of the model by chance. Small ones, most within the bounds, are for models whose sizes fit together there
+// only: a table of 64 rows of which the first `seq` are taken, or the last 64 - `seq`.
 #pragma once
 
 #include <cstdint>
