@@ -452,6 +452,23 @@ Program positionsSample(const std::map<std::string, int64_t>& fixed, int64_t pas
   return program;
 }
 
+Program statesSample() {
+  DynamicBuilder b;
+  const Num past = b.symbol("past", 0, 8, 3), seq = b.symbol("seq", 1, 16, 5), width = b.number(64);
+  const Num all = b.add(past, seq);
+  using View = DynamicBuilder::View;
+  const View x = b.input("x", {seq, width}), cache = b.input("cache", {past, width});
+  (void)cache;
+  const View present = b.output("present", {all, width}), y = b.output("y", {all, width});
+  b.unit({{b.copy("append", x, b.part(present, 0, past, seq))}});
+  b.unit({{b.copy("read", present, y)}});
+  Program program = b.finish();
+  program.states = {{1, 0, {24, 64}}};
+  for (Section& section : program.sections)
+    if (const State* state = stateOf(program, section)) section.bytes = stateBytes(program, *state);
+  return program;
+}
+
 Program variantsSample() {
   VariantLinker linker(positionsSample());
   for (const std::map<std::string, int64_t>& sizes :

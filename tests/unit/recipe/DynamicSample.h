@@ -113,6 +113,10 @@ Program layersProgram(int64_t layers);
 /// order then, and where `past` is fixed the program has one more.
 Program positionsSample(const std::map<std::string, int64_t>& fixed = {}, int64_t past = 3, int64_t seq = 5);
 
+/// A state: x [seq, 64] is written behind the rows of cache [past, 64], and y is all of both. past (0 to 8), seq (1 to
+/// 16); the state has room for 24 rows.
+Program statesSample();
+
 /// positionsSample() with variants for seq = 16, and for past = 4, seq = 16.
 Program variantsSample();
 

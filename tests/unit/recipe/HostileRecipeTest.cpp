@@ -47,6 +47,12 @@ const SampleFile& dynamicFile() {
   return file;
 }
 
+/// Of one with a state.
+const SampleFile& statesFile() {
+  static const SampleFile file = fileOf(statesSample());
+  return file;
+}
+
 /// Of a program of free dimensions with variants.
 const SampleFile& variantsFile() {
   static const SampleFile file = fileOf(variantsSample());
@@ -212,6 +218,14 @@ TEST(HostileRecipe, EveryFieldOfVariantsWithHostileValuesIsAnErrorOrSafe) {
   EXPECT_GT(tries.refused, 2 * tries.accepted);
 }
 
+TEST(HostileRecipe, EveryFieldOfStatesWithHostileValuesIsAnErrorOrSafe) {
+  EXPECT_TRUE(expectErrorOrSafe(statesFile().bytes, "unchanged"));
+  const Tries tries =
+      tryFields(statesFile(), [](const EncodedField& field) { return field.section == SectionId::kStates; });
+  // A state may have more room than it needs, as far as the device sections have.
+  EXPECT_GT(tries.refused, 2 * tries.accepted);
+}
+
 TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) {
   const std::vector<uint8_t>& good = sampleFile().bytes;
   const uint64_t end = kHeaderBytes + kEntryBytes * loadLe<uint32_t>(good.data() + kAtNumSections);
@@ -233,7 +247,8 @@ TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) 
 TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
   std::mt19937_64 random(17);
   for (int trial = 0; trial < 6000; ++trial) {
-    const SampleFile& file = trial % 3 == 0 ? sampleFile() : trial % 3 == 1 ? dynamicFile() : variantsFile();
+    const SampleFile* files[] = {&sampleFile(), &dynamicFile(), &variantsFile(), &statesFile()};
+    const SampleFile& file = *files[trial % 4];
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];

@@ -63,6 +63,30 @@ TEST(RecipeVerifier, RefusesWrongSignaturesAndSections) {
   });
 }
 
+TEST(RecipeVerifier, RefusesWrongStates) {
+  // The sample's output 0 and input 0 have other shapes: state 0 is of the type of both, with room for both.
+  auto stated = [](auto change) {
+    return [change](Program& p) {
+      p.outputs[0].type = p.inputs[0].type;
+      p.states = {{0, 0, p.inputs[0].type.shape}};
+      change(p);
+    };
+  };
+  expectRefused({
+      {"state 0 is input 7 and output 0, but the program has", stated([](Program& p) { p.states[0].input = 7; })},
+      {"state 0 is input 0 and output 9, but the program has", stated([](Program& p) { p.states[0].output = 9; })},
+      {"shares a tensor with another one", stated([](Program& p) { p.states.push_back(p.states[0]); })},
+      {"has other types than its capacity", stated([](Program& p) { p.states[0].capacity.push_back(1); })},
+      {"has other types than its capacity", stated([](Program& p) { p.outputs[0].type.element = ElementType::kF64; })},
+      {"with a size below 1", stated([](Program& p) { p.states[0].capacity[0] = -1; })},
+      {"more than 2^48 elements", stated([](Program& p) { p.states[0].capacity[0] = INT64_MAX; })},
+      {"is larger than its capacity", stated([](Program& p) { p.states[0].capacity[0] -= 1; })},
+      {"bytes, but its", stated([](Program& p) { p.states[0].capacity[0] *= 64; })},
+      // Ops read the input's section, of which a state has nothing.
+      {"section", stated([](Program&) {})},
+  });
+}
+
 TEST(RecipeVerifier, RefusesWrongConstants) {
   expectRefused({
       {"constant 0 fills section 99", [](Program& p) { p.constants[0].section = 99; }},

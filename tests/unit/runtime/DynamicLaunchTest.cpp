@@ -240,6 +240,49 @@ TEST_F(DynamicLaunch, WrongShapesAreRefusedAndNothingIsLaunched) {
   EXPECT_EQ(device.counters().launches, before);
 }
 
+/// x [seq, 64] behind the rows of a state, and y, all rows: launch by launch, with more rows each time.
+TEST_F(DynamicLaunch, LaunchesOfAllSizesChangeAStateInPlace) {
+  const Recipe recipe(std::make_shared<const Program>(recipe::testing::statesSample()));
+  ASSERT_EQ(recipe.states().size(), 1u);
+  const StateInfo state = recipe.states()[0];
+  EXPECT_EQ(state.input, 1u);
+  EXPECT_EQ(state.output, 0u);
+  EXPECT_EQ(state.capacity.toString(), "24x64xf32");
+  auto executable = Executable::load(device_, recipe);
+  ASSERT_TRUE(executable.ok()) << executable.status().message();
+  auto stream = Stream::create(device_).value();
+  const Buffer x = device_.allocate(16 * 64 * 4).value(), cache = device_.allocate(state.capacity.bytes()).value();
+  const Buffer y = device_.allocate(24 * 64 * 4).value();
+  ASSERT_TRUE(stream.fill(cache, 0xff, cache.size()).ok());
+  std::vector<float> rows;
+  for (int64_t seq : {5, 1, 2, 16}) {
+    const auto past = static_cast<int64_t>(rows.size() / 64);
+    const std::vector<float> more = numbers(seq * 64, static_cast<unsigned>(past));
+    rows.insert(rows.end(), more.begin(), more.end());
+    ASSERT_TRUE(stream.copyToDevice(x, more.data(), seq * 64 * 4).ok());
+    Status launched = executable->launch(stream, {x, cache}, {cache, y}, {{seq, 64}, {past, 64}});
+    ASSERT_TRUE(launched.ok()) << launched.message();
+    std::vector<float> seen(rows.size()), kept(rows.size());
+    ASSERT_TRUE(stream.copyToHost(seen.data(), y, static_cast<int64_t>(seen.size() * 4)).ok());
+    ASSERT_TRUE(stream.copyToHost(kept.data(), cache, static_cast<int64_t>(kept.size() * 4)).ok());
+    ASSERT_TRUE(stream.synchronize().ok());
+    EXPECT_EQ(seen, rows);
+    EXPECT_EQ(kept, rows);
+  }
+  // Beyond the bounds, and memory that cannot be a state.
+  auto refusal = [&](const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs, int64_t past) {
+    Status status = executable->launch(stream, inputs, outputs, {{1, 64}, {past, 64}});
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_THAT(refusal({x, cache}, {cache, y}, 9), HasSubstr("dimension 'past' is 9"));
+  const Buffer other = device_.allocate(state.capacity.bytes()).value(), small = device_.allocate(23 * 64 * 4).value();
+  EXPECT_THAT(refusal({x, cache}, {other, y}, 2), HasSubstr("give both the same memory"));
+  EXPECT_THAT(refusal({x, small}, {small, y}, 2), HasSubstr("needs 6144 bytes"));
+  EXPECT_THAT(refusal({cache, cache}, {cache, y}, 2), HasSubstr("lies over another input"));
+  EXPECT_THAT(refusal({x, cache}, {cache, cache}, 2), HasSubstr("use the same memory"));
+}
+
 TEST_F(DynamicLaunch, BuffersMustHaveRoomForTheSizesOfTheLaunch) {
   std::vector<Buffer> inputs = {vector(2 * kWidth), vector(4 * kWidth)}, outputs = {vector(2 * 4), vector(2 * kWidth)};
   EXPECT_TRUE(executable.launch(stream, inputs, outputs, shapesFor(2, 4)).ok());
