@@ -18,11 +18,13 @@ namespace hpu::importer {
 
 inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant that the importer writes out.
 
-/// An integer tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
+/// A tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;
   bool isScalar = false;
   std::vector<std::optional<shape::DimExpr>> values;
+  /// Of floats: each element is its value divided by this, a positive number. Of others it is 1.
+  int64_t divisor = 1;
 };
 
 struct ImportedValue {

@@ -27,10 +27,11 @@ using shape::SymInt;
 
 namespace {
 
-/// Every symbol gets one of these, times the same power of two: images whose sizes are halved and doubled again only
+/// Every symbol gets one of these, times the same number: images whose sizes are halved and doubled again only
 /// fit together at multiples of one.
 constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
-constexpr int64_t kMostPower = 64;
+/// Parts of a dimension that is split are equal at multiples of their number.
+constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 7, 9, 36, 60};
 /// On a module: names that guards say to be equal to shorter ones, with these.
 constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
 /// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
@@ -239,8 +240,11 @@ class GuardFinder {
     if (auto reshape = dyn_cast<ir::ReshapeOp>(op))
       return relate(op, true, ir::symElements(ir::tensorOf(reshape.getX())),
                     ir::symElements(ir::tensorOf(reshape.getResult())));
-    if (auto expand = dyn_cast<ir::ExpandOp>(op))
+    if (auto expand = dyn_cast<ir::ExpandOp>(op)) {
+      for (const SymDim& dim : shapeOf(expand.getResult()))
+        HPU_RETURN_IF_ERROR(relate(op, false, 0, ir::numberOf(dim)));
       return broadcast(op, shapeOf(expand.getX()), shapeOf(expand.getResult()));
+    }
     if (auto gather = dyn_cast<ir::GatherOp>(op))
       return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
     if (auto gather = dyn_cast<ir::GatherElementsOp>(op))
@@ -309,11 +313,14 @@ class GuardFinder {
       const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
       const int64_t step = slice.getSteps()[d];
       HPU_RETURN_IF_ERROR(relate(slice, false, 0, start));
-      // From the last element backwards it ends at the first one or behind it.
-      if (step > 0)
+      HPU_RETURN_IF_ERROR(relate(slice, false, 0, size));
+      // Backwards, as many as sizes say end at the first one or behind it; a number of them may not.
+      if (step > 0) {
         HPU_RETURN_IF_ERROR(relate(slice, false, start + (size - 1) * step + 1, whole));
-      else
+      } else {
         HPU_RETURN_IF_ERROR(relate(slice, false, start + 1, whole));
+        if (size.isConstant()) HPU_RETURN_IF_ERROR(relate(slice, false, 0, start + (size - 1) * step));
+      }
     }
     return okStatus();
   }
@@ -338,6 +345,13 @@ class Rebinder {
   }
 
  private:
+  int64_t start(StringAttr name, int64_t otherwise) {
+    if (!name || name.empty()) return otherwise;
+    const std::optional<int64_t> value = DimExpr::parse(name.getValue()).evaluate(samples_);
+    if (!value && status_.ok())
+      status_ = invalidArgument(strCat("the number ", name.str(), " would be beyond 64 bits within the bounds"));
+    return value.value_or(otherwise);
+  }
   int64_t at(StringAttr name, int64_t otherwise) {
     if (!name || name.empty()) return otherwise;
     const std::optional<int64_t> value = DimExpr::parse(name.getValue()).evaluate(samples_);
@@ -370,7 +384,7 @@ class Rebinder {
     auto names = op->getAttrOfType<ArrayAttr>("start_symbols");
     if (!names) return;
     SmallVector<int64_t> starts(op->getAttrOfType<DenseI64ArrayAttr>("starts").asArrayRef());
-    for (auto [start, name] : llvm::zip(starts, names)) start = at(dyn_cast<StringAttr>(name), start);
+    for (auto [first, name] : llvm::zip(starts, names)) first = start(dyn_cast<StringAttr>(name), first);
     op->setAttr("starts", builder.getDenseI64ArrayAttr(starts));
   }
 
@@ -412,11 +426,11 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
         strCat("at most ", primes.size(), " dimensions can be given late, and ", symbols.size(),
                " are free: ", base::clipped(base::join(std::vector<std::string>(symbols.begin(), symbols.end())))));
   Status first;
-  for (int64_t power = 1; power <= kMostPower; power *= 2) {
+  for (const int64_t times : kMultiples) {
     ImportOptions represented = given;
     size_t next = 0;
     for (const std::string& name : symbols) {
-      represented.samples[name] = primes[next++] * power;
+      represented.samples[name] = primes[next++] * times;
       const auto found = bounds.find(name);
       represented.bounds[name] = found == bounds.end()
                                      ? shape::Interval{1, kLargestSize}
