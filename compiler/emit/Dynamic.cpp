@@ -6,6 +6,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/ValueSizes.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/Schedule.h"
 #include "shape/SymInt.h"
@@ -78,6 +79,7 @@ class Builder {
 
   StatusOr<std::shared_ptr<recipe::Dynamic>> build() {
     HPU_RETURN_IF_ERROR(addSymbols());
+    addValues();
     ExprTable table(*made_);
     exprs_ = &table;
     for (const importer::SizeGuard& guard : source_.guards)
@@ -105,6 +107,17 @@ class Builder {
     return resourceExhausted(strCat("a recipe has at most ", recipe::kMaxSymbols,
                                     " dimensions that are given late, and this one would have ", made_->symbols.size(),
                                     "; give sizes to some"));
+  }
+
+  void addValues() {
+    for (const importer::ValueSize& size : importer::valueSizes(program_->getParentOfType<ModuleOp>()))
+      for (uint32_t i = 0; i < emitted_.inputs.size(); ++i)
+        for (uint32_t s = 0; s < made_->symbols.size(); ++s)
+          if (emitted_.inputs[i].name == size.input && made_->symbols[s].name == size.symbol)
+            made_->values.push_back({i, size.element, s});
+    llvm::sort(made_->values, [](const recipe::InputValue& a, const recipe::InputValue& b) {
+      return std::pair(a.input, a.element) < std::pair(b.input, b.element);
+    });
   }
 
   /// A text of an attribute; nothing when it is of a number.

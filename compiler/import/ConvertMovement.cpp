@@ -78,6 +78,7 @@ void splitFree(NodeContext& node, Value x, int64_t axis, const std::optional<std
   if (!sizes) return;
   if (static_cast<int64_t>(sizes->size()) != pieces)
     return node.invalid(strCat("has ", sizes->size(), " sizes for ", pieces, " outputs"));
+  const bool areNumbers = llvm::all_of(*sizes, [](const DimExpr& size) { return size.isConstant(); });
   std::vector<DimExpr> starts = {DimExpr(0)};
   for (const DimExpr& size : *sizes) {
     if (size.isConstant() && *size.constant() < 0)
@@ -86,6 +87,9 @@ void splitFree(NodeContext& node, Value x, int64_t axis, const std::optional<std
     if (!next) return node.needsSize(strCat("dimension ", axis, ", which it splits"));
     starts.push_back(*next);
   }
+  if (areNumbers)
+    return node.needsSize(strCat("dimension ", axis, " (", extent->text(), ") has to be ", starts.back().text(),
+                                 ", the sum of its parts"));
   // That the parts are the whole is seen when it has a size. Of parts that follow from it, it is so.
   if (const bool isSure = !given && node.hasAttribute("num_outputs"); !isSure && !(starts.back() == *extent)) {
     SymShape parts = whole;
@@ -277,7 +281,7 @@ Value sliceStep(NodeContext& node, Value x, int64_t dim, const DimExpr& start, c
   Ints steps(sizes.size(), 1);
   starts[dim] = node.symDim(start);
   sizes[dim] = node.symDim(size);
-  steps[dim] = size == DimExpr(1) ? 1 : step;
+  steps[dim] = step;
   return node.slice(x, starts, sizes, steps);
 }
 

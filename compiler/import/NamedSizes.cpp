@@ -10,6 +10,7 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/import/Specialize.h"
+#include "compiler/import/ValueSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
@@ -34,6 +35,8 @@ constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149,
 constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 7, 9, 36, 60};
 /// On a module: names that guards say to be equal to shorter ones, with these.
 constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
+/// On a module: pairs of names that have one representative.
+constexpr llvm::StringLiteral kEqualSizesAttr = "hpu.equal_sizes";
 /// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
 constexpr int64_t kLargestSize = int64_t{1} << 32;
 
@@ -49,9 +52,10 @@ void addNumbers(func::FuncOp main, std::set<int64_t>& numbers) {
   for (BlockArgument argument : main.getArguments()) add(argument.getType());
 }
 
-/// The free dimensions of the inputs that no option gives a size.
+/// The free dimensions of the inputs that no option gives a size, and those that are values of inputs.
 std::set<std::string> openSymbols(func::FuncOp main, const ImportOptions& options) {
   std::set<std::string> symbols;
+  for (const ValueSize& size : valueSizes(main->getParentOfType<ModuleOp>())) symbols.insert(size.symbol);
   for (BlockArgument argument : main.getArguments())
     for (const SymDim& dim : ir::symShape(ir::tensorOf(argument)))
       if (dim.isFree() && dim.isNamed())
@@ -59,6 +63,49 @@ std::set<std::string> openSymbols(func::FuncOp main, const ImportOptions& option
           if (!options.dims.count(name)) symbols.insert(name);
   return symbols;
 }
+
+/// Free dimensions that an op asks to be equal, by name: they have one representative, and launches check it.
+class EqualSizes {
+ public:
+  explicit EqualSizes(func::FuncOp main) {
+    for (Operation& op : main.getBody().front()) {
+      auto hpuOp = dyn_cast<ir::HpuOp>(&op);
+      if (auto concat = dyn_cast<ir::ConcatOp>(&op)) {
+        for (mlir::Value input : concat.getInputs().drop_front())
+          for (auto [d, pair] : llvm::enumerate(llvm::zip(shapeOf(concat.getInputs().front()), shapeOf(input))))
+            if (d != concat.getAxis()) join(std::get<0>(pair), std::get<1>(pair));
+      } else if (auto matmul = dyn_cast<ir::MatMulOp>(&op)) {
+        const SymShape left = shapeOf(matmul.getLhs()), right = shapeOf(matmul.getRhs());
+        join(left.back(), right[right.size() - 2]);
+        align(ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
+      } else if (hpuOp && hpuOp.isElementwise() && !isa<ir::BatchNormOp>(&op)) {
+        for (size_t i = 1; i < op.getNumOperands(); ++i)
+          for (size_t j = 0; j < i; ++j) align(shapeOf(op.getOperand(i)), shapeOf(op.getOperand(j)));
+      }
+    }
+  }
+
+  /// The one that stands for it: the first by name of those that are equal.
+  std::string standFor(std::string name) const {
+    for (auto found = same_.find(name); found != same_.end(); found = same_.find(name)) name = found->second;
+    return name;
+  }
+
+ private:
+  static SymShape shapeOf(mlir::Value value) { return ir::symShape(ir::tensorOf(value)); }
+  void align(ArrayRef<SymDim> a, ArrayRef<SymDim> b) {
+    for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) join(a[a.size() - i], b[b.size() - i]);
+  }
+  void join(const SymDim& a, const SymDim& b) {
+    const std::optional<DimExpr> x = ir::exprOf(a), y = ir::exprOf(b);
+    if (!x || !y || !x->asSymbol() || !y->asSymbol()) return;
+    std::string first = standFor(*x->asSymbol()), second = standFor(*y->asSymbol());
+    if (first > second) std::swap(first, second);
+    if (first != second) same_[second] = first;
+  }
+
+  std::map<std::string, std::string> same_;
+};
 
 /// Finds names again and sets them.
 class Namer {
@@ -237,9 +284,7 @@ class GuardFinder {
       return broadcast(op, ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
     }
     if (auto slice = dyn_cast<ir::SliceOp>(op)) return inside(slice);
-    if (auto reshape = dyn_cast<ir::ReshapeOp>(op))
-      return relate(op, true, ir::symElements(ir::tensorOf(reshape.getX())),
-                    ir::symElements(ir::tensorOf(reshape.getResult())));
+    if (auto reshape = dyn_cast<ir::ReshapeOp>(op)) return sameElements(reshape);
     if (auto expand = dyn_cast<ir::ExpandOp>(op)) {
       for (const SymDim& dim : shapeOf(expand.getResult()))
         HPU_RETURN_IF_ERROR(relate(op, false, 0, ir::numberOf(dim)));
@@ -281,6 +326,17 @@ class GuardFinder {
         {isEqual, a, b,
          strCat(ir::unitName(op), " needs ", a.text(), isEqual ? " to be equal to " : " to be at most ", b.text())});
     return okStatus();
+  }
+  /// Dimensions that are the same before and behind the others play no part: what is left says more.
+  Status sameElements(ir::ReshapeOp op) {
+    const SymShape from = shapeOf(op.getX()), to = shapeOf(op.getResult());
+    ArrayRef<SymDim> a = from, b = to;
+    while (!a.empty() && !b.empty() && ir::numberOf(a.front()) == ir::numberOf(b.front()))
+      a = a.drop_front(), b = b.drop_front();
+    while (!a.empty() && !b.empty() && ir::numberOf(a.back()) == ir::numberOf(b.back()))
+      a = a.drop_back(), b = b.drop_back();
+    if (a.size() == 1 && b.size() == 1) return same(op, a[0], b[0]);
+    return relate(op, true, ir::symElements(ir::tensorOf(op.getX())), ir::symElements(ir::tensorOf(op.getResult())));
   }
   Status same(Operation* op, const SymDim& a, const SymDim& b) {
     return relate(op, true, ir::numberOf(a), ir::numberOf(b));
@@ -411,8 +467,10 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");
   ImportOptions given = options;
+  std::vector<std::string> values;  // Those stay: a launch is told whether its input has the only value.
+  for (const ValueSize& size : valueSizes(module)) values.push_back(size.symbol);
   for (const auto& [name, own] : bounds)
-    if (own.min == own.max) given.dims.emplace(name, own.min);
+    if (own.min == own.max && !llvm::is_contained(values, name)) given.dims.emplace(name, own.min);
   const std::set<std::string> symbols = openSymbols(main, given);
   if (symbols.empty()) return specializeModule(module, given);
   std::set<int64_t> numbers;
@@ -425,12 +483,15 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
     return invalidArgument(
         strCat("at most ", primes.size(), " dimensions can be given late, and ", symbols.size(),
                " are free: ", base::clipped(base::join(std::vector<std::string>(symbols.begin(), symbols.end())))));
+  const EqualSizes equal(main);
   Status first;
   for (const int64_t times : kMultiples) {
     ImportOptions represented = given;
     size_t next = 0;
     for (const std::string& name : symbols) {
-      represented.samples[name] = primes[next++] * times;
+      const std::string one = equal.standFor(name);
+      represented.samples[name] =
+          one != name && represented.samples.count(one) ? represented.samples[one] : primes[next++] * times;
       const auto found = bounds.find(name);
       represented.bounds[name] = found == bounds.end()
                                      ? shape::Interval{1, kLargestSize}
@@ -446,6 +507,11 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
       for (const auto& [name, own] : represented.bounds)
         pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
       module->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
+      SmallVector<mlir::Attribute> same;
+      for (const std::string& name : symbols)
+        if (const std::string one = equal.standFor(name); one != name && symbols.count(one))
+          same.push_back(builder.getStrArrayAttr({one, name}));
+      if (!same.empty()) module->setAttr(kEqualSizesAttr, builder.getArrayAttr(same));
       return nameSizes(module);
     }
     if (first.ok()) first = status;
@@ -456,6 +522,18 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
 StatusOr<std::vector<SizeGuard>> sizeGuards(ModuleOp module) {
   GuardFinder finder(ir::sizeBounds(module));
   if (auto main = module.lookupSymbol<func::FuncOp>("main")) HPU_RETURN_IF_ERROR(finder.block(main.getBody().front()));
+  auto equal = module->getAttrOfType<ArrayAttr>(kEqualSizesAttr);
+  for (mlir::Attribute pair : equal ? equal.getValue() : ArrayRef<mlir::Attribute>()) {
+    const std::string a = cast<StringAttr>(cast<ArrayAttr>(pair)[0]).str(),
+                      b = cast<StringAttr>(cast<ArrayAttr>(pair)[1]).str();
+    const DimExpr left = DimExpr::symbol(a), right = DimExpr::symbol(b);
+    // Most have been found at the node that asks for it, which says more.
+    if (llvm::none_of(finder.guards, [&](const SizeGuard& guard) {
+          return guard.isEqual &&
+                 ((guard.left == left && guard.right == right) || (guard.left == right && guard.right == left));
+        }))
+      finder.guards.push_back({true, left, right, strCat("the model joins tensors of the sizes ", a, " and ", b)});
+  }
   return std::move(finder.guards);
 }
 

@@ -266,7 +266,10 @@ std::optional<std::vector<DimExpr>> NodeContext::sizesOf(StringRef attribute, si
   if (!hasAttribute(attribute) && isSymbolic(input)) {
     const std::optional<ShapeElements> given = elements(input);
     ok = given && llvm::all_of(given->values, [](const auto& each) { return each.has_value(); });
-    if (!ok) return needsSize(strCat("'", attribute.str(), "' (input ", input, ")")), std::nullopt;
+    if (!ok)
+      return needsSize(strCat("'", attribute.str(), "' (input ", input,
+                              ") has an element that follows from free dimensions in no way that is known")),
+             std::nullopt;
     for (const auto& each : given->values) sizes.push_back(*each);
     return sizes;
   }

@@ -24,8 +24,7 @@ Element simplified(const Element& element) {
   return element ? Element(element->simplified()) : std::nullopt;
 }
 
-/// lhs op rhs for one element. nullopt when one is not known, and where ONNX's rounding towards 0 may differ from ours,
-/// downwards.
+/// lhs op rhs for one element. nullopt when one is not known, and of divisors that may be negative.
 Element combine(llvm::StringRef op, const Element& lhs, const Element& rhs) {
   if (!lhs || !rhs) return std::nullopt;
   if (op == "Add") return lhs->plus(*rhs);
@@ -37,10 +36,15 @@ Element combine(llvm::StringRef op, const Element& lhs, const Element& rhs) {
     const bool isDiv = op == "Div";
     if (*rhs == DimExpr(0)) return std::nullopt;
     const std::optional<int64_t> a = lhs->constant(), b = rhs->constant();
-    if (a && b) return *b == -1 ? (isDiv ? DimExpr(0).minus(*lhs) : DimExpr(0)) : DimExpr(isDiv ? *a / *b : *a % *b);
+    if (a && b)
+      return *b == -1 ? (isDiv ? DimExpr(0).minus(*lhs) : DimExpr(0)) : isDiv ? DimExpr(*a / *b) : lhs->mod(*rhs);
     if (Element exact = lhs->dividedBy(*rhs)) return isDiv ? exact : DimExpr(0);
-    if (lhs->lowerBound().value_or(-1) < 0 || rhs->lowerBound().value_or(-1) < 0) return std::nullopt;
-    return simplified(isDiv ? lhs->floorDiv(*rhs) : lhs->mod(*rhs));
+    if (rhs->lowerBound().value_or(-1) < 0) return std::nullopt;
+    // Mod has the divisor's sign, as ours; Div is rounded towards 0.
+    const Element down = isDiv ? lhs->floorDiv(*rhs) : lhs->mod(*rhs);
+    if (!isDiv || lhs->lowerBound().value_or(-1) >= 0) return simplified(down);
+    const Element up = lhs->ceilDiv(*rhs);
+    return up && down ? simplified(DimExpr::select(DimExpr::Compare::kLess, *lhs, 0, *up, *down)) : std::nullopt;
   }
   return std::nullopt;
 }

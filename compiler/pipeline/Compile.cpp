@@ -20,6 +20,7 @@
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/NamedSizes.h"
 #include "compiler/import/Specialize.h"
+#include "compiler/import/ValueSizes.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/ProgramFunctions.h"
 #include "compiler/pipeline/RecipeCache.h"
@@ -149,6 +150,9 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
         if (dim.isNamed())
           for (const std::string& part : shape::DimExpr::parse(dim.symbol.getValue()).symbols())
             if (!llvm::is_contained(names, part)) names.push_back(part);
+  if (main)
+    for (const importer::ValueSize& size : importer::valueSizes(main->getParentOfType<mlir::ModuleOp>()))
+      names.push_back(size.symbol);
   for (const auto& [name, bounds] : options.dimBounds) {
     const std::string text =
         base::strCat("the bounds ", bounds.min, " to ", bounds.max, " of the dimension '", name, "'");
@@ -168,7 +172,7 @@ Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}, {}};
   HPU_RETURN_IF_ERROR(checkBounds(main, options));
-  if (!main || isStatic(main)) return importer::checkSizes(module, sizes);
+  if (!main || (isStatic(main) && importer::valueSizes(module).empty())) return importer::checkSizes(module, sizes);
   if (!options.dimBounds.empty()) return importer::representModule(module, sizes, options.dimBounds);
   HPU_RETURN_IF_ERROR(importer::specializeModule(module, sizes));
   if (isStatic(main)) return okStatus();

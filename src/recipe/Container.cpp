@@ -118,6 +118,8 @@ std::string_view sectionIdName(SectionId id) {
       return "units";
     case SectionId::kKernelSizes:
       return "kernel sizes";
+    case SectionId::kInputValues:
+      return "input values";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
@@ -127,7 +129,7 @@ std::string_view sectionIdName(SectionId id) {
 }
 
 uint16_t leastReaderMinor(const Program& program) {
-  if (program.dynamic) return 2;
+  if (program.dynamic) return program.dynamic->values.empty() ? 2 : 3;
   std::vector<const Operand*> reads, writes;
   for (const Op& op : program.ops) appendOperands(op, reads, writes);
   return std::any_of(reads.begin(), reads.end(), [](const Operand* read) { return isEmpty(*read); }) ? 2 : 0;
@@ -154,6 +156,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   if (!tables.packings.empty()) specs.push_back({SectionId::kPackings, 0});
   if (program.dynamic)
     for (SectionId id : kDynamicSections) specs.push_back({id, kRequired});
+  if (program.dynamic && !program.dynamic->values.empty()) specs.push_back({SectionId::kInputValues, kRequired});
   const bool hasIr = !program.ir.empty();
   const bool isSigned = !program.signature.empty();
   const uint32_t numSections = static_cast<uint32_t>(specs.size()) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;

@@ -20,7 +20,7 @@ struct Dynamic;  // Dynamic.h.
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 2;
+inline constexpr uint16_t kFormatMinor = 3;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNone = 0xffffffffu;

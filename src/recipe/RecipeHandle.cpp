@@ -167,13 +167,13 @@ std::string Recipe::outputText(size_t index) const {
   return shapeText(programOf(*this), true, index);
 }
 
-StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int64_t>& sizes) const {
-  if (!valid()) return emptyHandle();
-  std::vector<Shape> shapes;
-  for (const TensorInfo& input : program_->inputs) shapes.push_back(input.type.shape);
+namespace {
+
+/// The sizes of all free dimensions, in their order.
+StatusOr<recipe::Sizes> sizesByName(const Recipe& recipe, const std::map<std::string, int64_t>& sizes) {
   std::vector<std::string> names;
   recipe::Sizes values;
-  for (const FreeDim& dim : dims()) {
+  for (const FreeDim& dim : recipe.dims()) {
     names.push_back(dim.name);
     auto given = sizes.find(dim.name);
     if (given == sizes.end())
@@ -183,11 +183,36 @@ StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int
   }
   for (const auto& [name, size] : sizes)
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return invalidArgument(strCat("recipe '", this->name(), "' has no free dimension '", name, "'",
+      return invalidArgument(strCat("recipe '", recipe.name(), "' has no free dimension '", name, "'",
                                     names.empty() ? ": all its sizes are fixed" : "; it has " + base::join(names),
                                     base::didYouMean(name, names)));
+  if (recipe.program()->dynamic) HPU_RETURN_IF_ERROR(recipe::checkBounds(*recipe.program()->dynamic, values));
+  return values;
+}
+
+}  // namespace
+
+std::vector<int> Recipe::valueInputs() const {
+  const std::vector<uint32_t> inputs = recipe::valueInputs(programOf(*this));
+  return {inputs.begin(), inputs.end()};
+}
+
+StatusOr<InputValues> Recipe::inputValues(const std::map<std::string, int64_t>& sizes) const {
+  if (!valid()) return emptyHandle();
+  HPU_ASSIGN(const recipe::Sizes known, sizesByName(*this, sizes));
+  InputValues values(program_->inputs.size());
+  if (program_->dynamic)
+    for (const recipe::InputValue& value : program_->dynamic->values)
+      values[value.input].push_back(known[value.symbol]);
+  return values;
+}
+
+StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int64_t>& sizes) const {
+  if (!valid()) return emptyHandle();
+  HPU_ASSIGN(const recipe::Sizes values, sizesByName(*this, sizes));
+  std::vector<Shape> shapes;
+  for (const TensorInfo& input : program_->inputs) shapes.push_back(input.type.shape);
   if (!program_->dynamic) return shapes;
-  HPU_RETURN_IF_ERROR(recipe::checkBounds(*program_->dynamic, values));
   const recipe::SizeValues all(*program_->dynamic, values);
   for (const recipe::Patch& patch : program_->dynamic->patches)
     if (patch.field == recipe::Patch::Field::kInputSize) {

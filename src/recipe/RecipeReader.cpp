@@ -278,6 +278,9 @@ class Loader {
         return damaged(strCat("of the sections '", sectionIdName(kDynamicSections[0]), "' and '", sectionIdName(id),
                               "', which belong together, it has only one"));
     }
+    if (!first && find(SectionId::kInputValues))
+      return damaged(
+          strCat("it has the section '", sectionIdName(SectionId::kInputValues), "' and no free dimensions"));
     if (first) program_->dynamic = std::make_shared<const Dynamic>(std::move(tables_.dynamic));
     return okStatus();
   }

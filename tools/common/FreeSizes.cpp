@@ -70,6 +70,12 @@ StatusOr<FreeSizes> parseFreeSizes(const std::vector<std::string>& dims, const s
 }
 
 StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSizes& sizes) {
+  HPU_ASSIGN(LaunchSizes launch, launchSizesFor(recipe, sizes));
+  return std::move(launch.shapes);
+}
+
+StatusOr<LaunchSizes> launchSizesFor(const Recipe& recipe, const FreeSizes& sizes) {
+  const recipe::Program& program = *recipe.program();
   const std::vector<FreeDim> free = recipe.dims();
   for (const auto& [name, size] : sizes.dims) HPU_RETURN_IF_ERROR(checkDim(free, name, "--dim"));
   std::map<std::string, int64_t> dims = sizes.dims;
@@ -87,22 +93,37 @@ StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSize
     if (std::find(names.begin(), names.end(), name) == names.end())
       return invalidArgument(strCat("--shape: the recipe has no input '", name, "'; it has ", base::join(names),
                                     base::didYouMean(name, names)));
-  std::vector<Shape> shapes;
-  if (given.size() == names.size()) {  // These say more: "past + seq" where seq is known.
-    HPU_ASSIGN(recipe::Sizes solved, recipe::solveSizes(*recipe.program(), given));
+  LaunchSizes launch;
+  launch.values.resize(names.size());
+  bool allValues = true;
+  if (program.dynamic)
+    for (const recipe::InputValue& value : program.dynamic->values) {
+      auto elements = sizes.values.find(names[value.input]);
+      const std::string& symbol = program.dynamic->symbols[value.symbol].name;
+      if (elements != sizes.values.end() && value.element < elements->second.size())
+        dims.emplace(symbol, elements->second[value.element]);
+      auto said = dims.find(symbol);
+      allValues &= said != dims.end();
+      if (said != dims.end()) launch.values[value.input].push_back(said->second);
+    }
+  if (given.size() == names.size() && allValues) {  // These say more: "past + seq" where seq is known.
+    HPU_ASSIGN(const std::vector<Shape> numbers, recipe::launchNumbers(program, given, launch.values));
+    HPU_ASSIGN(recipe::Sizes solved, recipe::solveSizes(program, numbers));
     for (size_t d = 0; d < free.size(); ++d) {
       auto said = sizes.dims.find(free[d].name);
       if (said != sizes.dims.end() && said->second != solved[d])
         return invalidArgument(
             strCat("dimension '", free[d].name, "' is ", said->second, " by --dim, and ", solved[d], " by the inputs"));
     }
-    return given;
+    launch.shapes = std::move(given);
+    return launch;
   }
   for (const FreeDim& dim : free)
     if (!dims.contains(dim.name))
       return invalidArgument(strCat("dimension '", dim.name, "' has no size; give --dim ", dim.name, "=SIZE between ",
                                     dim.bounds.min, " and ", dim.bounds.max, ", or an input's --shape or file"));
-  HPU_ASSIGN(shapes, recipe.inputShapes(dims));
+  HPU_ASSIGN(launch.shapes, recipe.inputShapes(dims));
+  const std::vector<Shape>& shapes = launch.shapes;
   for (size_t i = 0; i < names.size(); ++i) {
     auto shape = sizes.shapes.find(names[i]);
     if (shape != sizes.shapes.end() && shape->second != shapes[i])
@@ -110,8 +131,13 @@ StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSize
                                     ", but ", shapeToString(shape->second), " was given"));
   }
   // What must hold between sizes, too.
-  HPU_RETURN_IF_ERROR(recipe::solveSizes(*recipe.program(), shapes).status());
-  return shapes;
+  HPU_ASSIGN(const std::vector<Shape> numbers, recipe::launchNumbers(program, shapes, launch.values));
+  HPU_RETURN_IF_ERROR(recipe::solveSizes(program, numbers).status());
+  for (const auto& [name, elements] : sizes.values)
+    for (size_t i = 0; i < names.size(); ++i)
+      if (names[i] == name && launch.values[i] != elements)
+        return invalidArgument(strCat("the values of input '", name, "' are others by --dim than in its file"));
+  return launch;
 }
 
 StatusOr<ShapeSweep> parseShapeSweep(const std::string& text, const Recipe& recipe) {

@@ -56,6 +56,7 @@ class Session {
   std::vector<Buffer> inputBuffers_, outputBuffers_;
   std::vector<HostTensor> outputs_;
   std::vector<Shape> inputShapes_;  ///< Of the last run of a recipe with free dimensions.
+  InputValues inputValues_;         ///< Likewise.
   double loadMs_ = 0, launchUs_ = 0;
 };
 

@@ -194,6 +194,9 @@ void bindCompile(py::module_& module) {
       .def("outputs", [](const Recipe& recipe) { return describe(recipe.outputs()); })
       .def("input_shapes", [](const Recipe& recipe,
                               const std::map<std::string, int64_t>& dims) { return take(recipe.inputShapes(dims)); })
+      .def("value_inputs", &Recipe::valueInputs)
+      .def("input_values", [](const Recipe& recipe,
+                              const std::map<std::string, int64_t>& dims) { return take(recipe.inputValues(dims)); })
       .def("dims",
            [](const Recipe& recipe) {
              py::dict dims;

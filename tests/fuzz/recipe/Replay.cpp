@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   using namespace hpu::recipe::testing;
   return replay(argc, argv,
                 {.name = "recipe",
-                 .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample())},
+                 .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample()), recipeOf(valuedSample())},
                  .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
                            anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});

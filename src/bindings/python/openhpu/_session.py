@@ -137,13 +137,15 @@ class Session:
         """As run(), but returns a Future at once. Inputs are copied: they may be changed after the call."""
         return self._enqueue(inputs, raw, copy=True)
 
-    def launch(self, inputs, outputs):
+    def launch(self, inputs, outputs, values=None):
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
-        result is `outputs`. What is enqueued on this session runs in order."""
+        result is `outputs`. What is enqueued on this session runs in order. values: the elements of the inputs that say
+        sizes (a "k", the limit of a range), by name, which are not read from the device."""
         self._check_open()
+        elements = self._elements(values or {})
         sides, shapes = [], []
         for kind, given in (("input", inputs), ("output", outputs)):
-            infos = self._recipe.inputs if kind == "input" else self._outputs_for(shapes)
+            infos = self._recipe.inputs if kind == "input" else self._outputs_for(shapes, elements)
             buffers = named(given, infos, kind)
             for info, buffer in zip(infos, buffers):
                 if not isinstance(buffer, Buffer):
@@ -154,7 +156,7 @@ class Session:
             sides.append([buffer._core for buffer in buffers])
             if kind == "input" and self._recipe.dims:
                 shapes = [list(buffer.shape) for buffer in buffers]
-        return Future(_track(self._core.launch(*sides, shapes), self._device), lambda: outputs)
+        return Future(_track(self._core.launch(*sides, shapes, elements), self._device), lambda: outputs)
 
     def profile(self, *inputs, iters=10, warmup=1, top=10):
         """Times runs on both clocks: a dict with the keys of `hpu-run --json` (device_time_us is modelled,
@@ -207,14 +209,28 @@ class Session:
         values = named(inputs[0] if by_name else inputs, infos, "input")
         return [device_array(value, info) for value, info in zip(values, infos)], by_name
 
-    def _outputs_for(self, shapes):
-        """The outputs for inputs of these shapes."""
+    def _elements(self, given):
+        """The elements of the inputs that say sizes, in the order of the inputs; empty for all others."""
+        names = [self._recipe.inputs[index].name for index in self._recipe._core.value_inputs()]
+        for name in given:
+            if name not in names:
+                raise InvalidArgumentError(f"values['{name}']: the elements of no input of this name say sizes "
+                                           f"({', '.join(names) or 'of none do'})")
+        for name in names:
+            if name not in given:
+                raise InvalidArgumentError(f"the elements of input '{name}' say sizes: give them as values={{'{name}': ...}}")
+        return [[int(element) for element in np.ravel(given[info.name])] if info.name in names else []
+                for info in self._recipe.inputs]
+
+    def _outputs_for(self, shapes, elements):
+        """The outputs for inputs of these shapes and elements."""
         if not self._recipe.dims:
             return self._recipe.outputs
-        return [TensorInfo(*one) for one in self._core_open().outputs(shapes)]
+        return [TensorInfo(*one) for one in self._core_open().outputs(shapes, elements)]
 
     def _outputs_for_arrays(self, arrays):
-        return self._outputs_for([list(array.shape) for array in arrays])
+        values = {self._recipe.inputs[index].name: arrays[index] for index in self._recipe._core.value_inputs()}
+        return self._outputs_for([list(array.shape) for array in arrays], self._elements(values))
 
     def _enqueue(self, inputs, raw, copy):
         arrays, by_name = self._arrays(inputs)
