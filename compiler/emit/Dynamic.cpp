@@ -6,6 +6,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/EqualSizes.h"
 #include "compiler/import/ValueSizes.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/Schedule.h"
@@ -136,7 +137,13 @@ class Builder {
       const bool isInput = section.getKind() == sched::SectionKind::input;
       const uint32_t index = isInput ? inputs++ : outputs++;
       const ir::SymShape shape = ir::symShape(cast<RankedTensorType>(*section.getType()));
-      for (size_t d = 0; d < shape.size(); ++d)
+      const ArrayAttr declared =
+          isInput ? importer::declaredSizes(program_->getParentOfType<ModuleOp>(), emitted_.inputs[index].name)
+                  : ArrayAttr();
+      for (size_t d = 0; declared && d < shape.size(); ++d)
+        if (const std::optional<uint32_t> expr = named(declared[d]))
+          made_->patches.push_back({Patch::Field::kInputSize, index, 0, static_cast<uint32_t>(d), *expr});
+      for (size_t d = 0; !declared && d < shape.size(); ++d)
         if (shape[d].isNamed())
           made_->patches.push_back({isInput ? Patch::Field::kInputSize : Patch::Field::kOutputSize, index, 0,
                                     static_cast<uint32_t>(d), exprs_->of(*ir::exprOf(shape[d]))});

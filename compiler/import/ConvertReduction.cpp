@@ -154,7 +154,6 @@ void convertTopK(NodeContext& node) {
   std::optional<double> k = node.opset() < 10 ? static_cast<double>(node.integer("k", 0)) : node.constantNumber(1);
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
   if (!axis) return;
-  if (!k && node.isSymbolic(1)) return node.needsSize("its k is a value of an input or follows from free dimensions");
   if (k != 1.0 || !node.integer("largest", 1)) return node.unsupported("other than the largest one (k = 1)");
   if (node.wants(0)) node.setOutput(0, node.op("reduce_max", x, {{"axes", Ints{*axis}}, {"keepdims", true}}));
   if (node.wants(1)) node.setOutput(1, node.op("arg_max", x, {{"axis", *axis}, {"keepdims", true}}));

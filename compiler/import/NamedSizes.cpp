@@ -3,14 +3,13 @@
 
 #include <set>
 
-#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/EqualSizes.h"
 #include "compiler/import/Specialize.h"
-#include "compiler/import/ValueSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
@@ -28,84 +27,8 @@ using shape::SymInt;
 
 namespace {
 
-/// Every symbol gets one of these, times the same number: images whose sizes are halved and doubled again only
-/// fit together at multiples of one.
-constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
-/// Parts of a dimension that is split are equal at multiples of their number.
-constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 7, 9, 36, 60};
 /// On a module: names that guards say to be equal to shorter ones, with these.
 constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
-/// On a module: pairs of names that have one representative.
-constexpr llvm::StringLiteral kEqualSizesAttr = "hpu.equal_sizes";
-/// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
-constexpr int64_t kLargestSize = int64_t{1} << 32;
-
-void addNumbers(func::FuncOp main, std::set<int64_t>& numbers) {
-  auto add = [&](Type type) {
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      for (int64_t size : tensor.getShape())
-        if (!ShapedType::isDynamic(size)) numbers.insert(size);
-  };
-  main.walk([&](Operation* op) {
-    for (Type type : op->getResultTypes()) add(type);
-  });
-  for (BlockArgument argument : main.getArguments()) add(argument.getType());
-}
-
-/// The free dimensions of the inputs that no option gives a size, and those that are values of inputs.
-std::set<std::string> openSymbols(func::FuncOp main, const ImportOptions& options) {
-  std::set<std::string> symbols;
-  for (const ValueSize& size : valueSizes(main->getParentOfType<ModuleOp>())) symbols.insert(size.symbol);
-  for (BlockArgument argument : main.getArguments())
-    for (const SymDim& dim : ir::symShape(ir::tensorOf(argument)))
-      if (dim.isFree() && dim.isNamed())
-        for (const std::string& name : DimExpr::parse(dim.symbol.getValue()).symbols())
-          if (!options.dims.count(name)) symbols.insert(name);
-  return symbols;
-}
-
-/// Free dimensions that an op asks to be equal, by name: they have one representative, and launches check it.
-class EqualSizes {
- public:
-  explicit EqualSizes(func::FuncOp main) {
-    for (Operation& op : main.getBody().front()) {
-      auto hpuOp = dyn_cast<ir::HpuOp>(&op);
-      if (auto concat = dyn_cast<ir::ConcatOp>(&op)) {
-        for (mlir::Value input : concat.getInputs().drop_front())
-          for (auto [d, pair] : llvm::enumerate(llvm::zip(shapeOf(concat.getInputs().front()), shapeOf(input))))
-            if (d != concat.getAxis()) join(std::get<0>(pair), std::get<1>(pair));
-      } else if (auto matmul = dyn_cast<ir::MatMulOp>(&op)) {
-        const SymShape left = shapeOf(matmul.getLhs()), right = shapeOf(matmul.getRhs());
-        join(left.back(), right[right.size() - 2]);
-        align(ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
-      } else if (hpuOp && hpuOp.isElementwise() && !isa<ir::BatchNormOp>(&op)) {
-        for (size_t i = 1; i < op.getNumOperands(); ++i)
-          for (size_t j = 0; j < i; ++j) align(shapeOf(op.getOperand(i)), shapeOf(op.getOperand(j)));
-      }
-    }
-  }
-
-  /// The one that stands for it: the first by name of those that are equal.
-  std::string standFor(std::string name) const {
-    for (auto found = same_.find(name); found != same_.end(); found = same_.find(name)) name = found->second;
-    return name;
-  }
-
- private:
-  static SymShape shapeOf(mlir::Value value) { return ir::symShape(ir::tensorOf(value)); }
-  void align(ArrayRef<SymDim> a, ArrayRef<SymDim> b) {
-    for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) join(a[a.size() - i], b[b.size() - i]);
-  }
-  void join(const SymDim& a, const SymDim& b) {
-    const std::optional<DimExpr> x = ir::exprOf(a), y = ir::exprOf(b);
-    if (!x || !y || !x->asSymbol() || !y->asSymbol()) return;
-    std::string first = standFor(*x->asSymbol()), second = standFor(*y->asSymbol());
-    if (first > second) std::swap(first, second);
-    if (first != second) same_[second] = first;
-  }
-
-  std::map<std::string, std::string> same_;
-};
 
 /// Finds names again and sets them.
 class Namer {
@@ -448,6 +371,8 @@ class Rebinder {
   Status status_;
 };
 
+}  // namespace
+
 DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int64_t>& samples) {
   Builder builder(context);
   SmallVector<NamedAttribute> all;
@@ -456,76 +381,15 @@ DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int
   return builder.getDictionaryAttr(all);
 }
 
-}  // namespace
-
 bool holds(const SizeGuard& guard, const shape::SymbolBindings& sizes) {
   const std::optional<int64_t> left = guard.left.evaluate(sizes), right = guard.right.evaluate(sizes);
   return left && right && (guard.isEqual ? *left == *right : *left <= *right);
 }
 
-Status representModule(ModuleOp module, const ImportOptions& options, const std::map<std::string, DimBounds>& bounds) {
-  auto main = module.lookupSymbol<func::FuncOp>("main");
-  if (!main) return invalidArgument("the module has no function @main");
-  ImportOptions given = options;
-  std::vector<std::string> values;  // Those stay: a launch is told whether its input has the only value.
-  for (const ValueSize& size : valueSizes(module)) values.push_back(size.symbol);
-  for (const auto& [name, own] : bounds)
-    if (own.min == own.max && !llvm::is_contained(values, name)) given.dims.emplace(name, own.min);
-  const std::set<std::string> symbols = openSymbols(main, given);
-  if (symbols.empty()) return specializeModule(module, given);
-  std::set<int64_t> numbers;
-  addNumbers(main, numbers);
-  std::vector<int64_t> primes;
-  for (int64_t prime : kPrimes)
-    if (llvm::none_of(numbers, [&](int64_t number) { return number != 0 && number % prime == 0; }))
-      primes.push_back(prime);
-  if (symbols.size() > primes.size())
-    return invalidArgument(
-        strCat("at most ", primes.size(), " dimensions can be given late, and ", symbols.size(),
-               " are free: ", base::clipped(base::join(std::vector<std::string>(symbols.begin(), symbols.end())))));
-  const EqualSizes equal(main);
-  Status first;
-  for (const int64_t times : kMultiples) {
-    ImportOptions represented = given;
-    size_t next = 0;
-    for (const std::string& name : symbols) {
-      const std::string one = equal.standFor(name);
-      represented.samples[name] =
-          one != name && represented.samples.count(one) ? represented.samples[one] : primes[next++] * times;
-      const auto found = bounds.find(name);
-      represented.bounds[name] = found == bounds.end()
-                                     ? shape::Interval{1, kLargestSize}
-                                     : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
-    }
-    OwningOpRef<ModuleOp> trial = module.clone();
-    Status status = specializeModule(*trial, represented);
-    if (status.ok()) {
-      HPU_RETURN_IF_ERROR(specializeModule(module, represented));
-      module->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), represented.samples));
-      Builder builder(module.getContext());
-      SmallVector<NamedAttribute> pairs;
-      for (const auto& [name, own] : represented.bounds)
-        pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
-      module->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
-      SmallVector<mlir::Attribute> same;
-      for (const std::string& name : symbols)
-        if (const std::string one = equal.standFor(name); one != name && symbols.count(one))
-          same.push_back(builder.getStrArrayAttr({one, name}));
-      if (!same.empty()) module->setAttr(kEqualSizesAttr, builder.getArrayAttr(same));
-      return nameSizes(module);
-    }
-    if (first.ok()) first = status;
-  }
-  return first;
-}
-
 StatusOr<std::vector<SizeGuard>> sizeGuards(ModuleOp module) {
   GuardFinder finder(ir::sizeBounds(module));
   if (auto main = module.lookupSymbol<func::FuncOp>("main")) HPU_RETURN_IF_ERROR(finder.block(main.getBody().front()));
-  auto equal = module->getAttrOfType<ArrayAttr>(kEqualSizesAttr);
-  for (mlir::Attribute pair : equal ? equal.getValue() : ArrayRef<mlir::Attribute>()) {
-    const std::string a = cast<StringAttr>(cast<ArrayAttr>(pair)[0]).str(),
-                      b = cast<StringAttr>(cast<ArrayAttr>(pair)[1]).str();
+  for (const auto& [a, b] : equalSizes(module)) {
     const DimExpr left = DimExpr::symbol(a), right = DimExpr::symbol(b);
     // Most have been found at the node that asks for it, which says more.
     if (llvm::none_of(finder.guards, [&](const SizeGuard& guard) {
@@ -552,7 +416,11 @@ Status unifySizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
   if (same.empty()) return okStatus();
   Builder builder(module.getContext());
   SmallVector<mlir::Attribute> pairs;
-  for (const auto& [name, other] : same) pairs.push_back(builder.getStrArrayAttr({name, shortest(other)}));
+  for (auto& [name, other] : same) {
+    other = shortest(other);
+    pairs.push_back(builder.getStrArrayAttr({name, other}));
+  }
+  renameInputs(module, same);
   module->setAttr(kSameSizesAttr, builder.getArrayAttr(pairs));
   return nameSizes(module);
 }

@@ -7,7 +7,6 @@
 #include "base/Format.h"
 #include "hpu/types.h"
 #include "llvm/ADT/STLExtras.h"
-#include "mlir/IR/Builders.h"
 #include "shape/DimExpr.h"
 
 namespace hpu::importer {
@@ -16,8 +15,6 @@ using base::strCat;
 
 namespace {
 
-/// On a module: a dictionary of input, element and symbol for each.
-constexpr llvm::StringLiteral kValueSizesAttr = "hpu.value_sizes";
 constexpr int64_t kMostSizes = 8;  // Those of a recipe (recipe::kMaxSymbols).
 
 /// Operands that say shapes, limits or numbers of elements.
@@ -46,31 +43,6 @@ bool isSmall(const ValueInfo& info) {
 }
 
 }  // namespace
-
-std::vector<ValueSize> valueSizes(mlir::ModuleOp module) {
-  std::vector<ValueSize> sizes;
-  if (auto all = module->getAttrOfType<mlir::ArrayAttr>(kValueSizesAttr))
-    for (auto each : all.getAsRange<mlir::DictionaryAttr>()) {
-      auto input = each.getAs<mlir::StringAttr>("input"), symbol = each.getAs<mlir::StringAttr>("symbol");
-      auto element = each.getAs<mlir::IntegerAttr>("element");
-      if (input && symbol && element)
-        sizes.push_back({input.str(), static_cast<uint32_t>(element.getInt()), symbol.str()});
-    }
-  return sizes;
-}
-
-void setValueSizes(mlir::ModuleOp module, const std::vector<ValueSize>& sizes) {
-  mlir::Builder b(module.getContext());
-  llvm::SmallVector<mlir::Attribute> all;
-  for (const ValueSize& size : sizes)
-    all.push_back(b.getDictionaryAttr({b.getNamedAttr("input", b.getStringAttr(size.input)),
-                                       b.getNamedAttr("element", b.getI64IntegerAttr(size.element)),
-                                       b.getNamedAttr("symbol", b.getStringAttr(size.symbol))}));
-  if (all.empty())
-    module->removeAttr(kValueSizesAttr);
-  else
-    module->setAttr(kValueSizesAttr, b.getArrayAttr(all));
-}
 
 std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<const ValueInfo*>& inputs) {
   std::set<std::string> asked;  // Names whose elements are sizes.

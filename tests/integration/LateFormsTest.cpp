@@ -107,13 +107,11 @@ const Bounds kRows = {{"b", {1, 4}}, {"s", {1, 60}}};
 const std::vector<Dims> kRowSizes = {{{"b", 1}, {"s", 1}},  {{"b", 4}, {"s", 60}}, {{"b", 2}, {"s", 7}},
                                      {{"b", 3}, {"s", 32}}, {{"b", 1}, {"s", 2}},  {{"b", 3}, {"s", 41}}};
 
-/// x of [b, s, 24], and its size `dim` as a scalar "s".
-OnnxBuilder rows(int64_t opset = 17, int64_t dim = 1) {
-  OnnxBuilder model(opset);
-  model.input("x", kF32, {"b", "s", int64_t{24}}).ints("dim", {}, {dim}).ints("one", {}, {1}).ints("two", {}, {2});
+/// x of [b, s, 24], and the size s as a scalar.
+void addRows(OnnxBuilder& model) {
+  model.input("x", kF32, {"b", "s", int64_t{24}}).ints("dim", {}, {1}).ints("one", {}, {1}).ints("two", {}, {2});
   model.ints("first", {1}, {0}).ints("axis1", {1}, {1}).ints("end", {1}, {kToTheEnd});
   model.node("Shape", "shape", {"x"}, {"sh"}).node("Gather", "size", {"sh", "dim"}, {"s"}, {{"axis", int64_t{0}}});
-  return model;
 }
 
 const auto kToFloat = std::pair<std::string, importer::BuilderAttribute>("to", int64_t{1});
@@ -121,7 +119,8 @@ const auto kToInt = std::pair<std::string, importer::BuilderAttribute>("to", int
 const auto kAlong1 = std::pair<std::string, importer::BuilderAttribute>("axis", int64_t{1});
 
 TEST(LateForms, OfSizesAsData) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.node("Cast", "float", {"s"}, {"sf"}, {kToFloat}).node("Sqrt", "root", {"sf"}, {"root"});
   model.node("Div", "scaled", {"x", "root"}, {"scaled"}).output("scaled");
   model.ints("zero", {}, {0}).node("Range", "range", {"zero", "s", "one"}, {"r"});
@@ -131,7 +130,8 @@ TEST(LateForms, OfSizesAsData) {
 }
 
 TEST(LateForms, OfSplitsIntoEqualParts) {
-  OnnxBuilder model = rows(11);
+  OnnxBuilder model(11);
+  addRows(model);
   model.node("Split", "halves", {"x"}, {"a", "c"}, {kAlong1}).node("Add", "sum", {"a", "c"}, {"sum"}).output("sum");
   model.node("Split", "thirds", {"x"}, {"d", "e", "f"}, {{"axis", int64_t{2}}});
   model.node("Sub", "difference", {"d", "f"}, {"difference"}).output("difference");
@@ -139,7 +139,8 @@ TEST(LateForms, OfSplitsIntoEqualParts) {
 }
 
 TEST(LateForms, OfSplitsWithASmallerLastPart) {
-  OnnxBuilder model = rows(18);
+  OnnxBuilder model(18);
+  addRows(model);
   model.node("Split", "parts", {"x"}, {"a", "c", "d"}, {kAlong1, {"num_outputs", int64_t{3}}});
   for (const char* part : {"a", "c", "d"}) {
     const std::string sum = std::string("sum_") + part;
@@ -149,7 +150,8 @@ TEST(LateForms, OfSplitsWithASmallerLastPart) {
 }
 
 TEST(LateForms, OfSplitsAtASize) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.node("Sub", "less", {"s", "one"}, {"less"}).node("Unsqueeze", "list", {"less", "first"}, {"list"});
   model.node("Concat", "sizes", {"list", "axis1"}, {"sizes"}, {{"axis", int64_t{0}}});
   model.node("Split", "split", {"x", "sizes"}, {"most", "last"}, {kAlong1});
@@ -159,21 +161,24 @@ TEST(LateForms, OfSplitsAtASize) {
 
 TEST(LateForms, OfPaddingWithItself) {
   for (const std::string mode : {"reflect", "edge", "wrap"}) {
-    OnnxBuilder model = rows(mode == "wrap" ? 19 : 17);
+    OnnxBuilder model(mode == "wrap" ? 19 : 17);
+    addRows(model);
     model.ints("pads", {6}, {0, 2, 1, 0, 3, 2}).node("Pad", "pad", {"x", "pads"}, {"y"}, {{"mode", mode}}).output("y");
     check(model, mode, kRows, kRowSizes);
   }
 }
 
 TEST(LateForms, OfNegativePadding) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.ints("pads", {6}, {0, -1, 0, 0, -1, 3}).node("Pad", "pad", {"x", "pads"}, {"y"}).output("y");
   check(model, "cut", {{"b", {1, 4}}, {"s", {3, 60}}}, {{{"b", 1}, {"s", 3}}, {{"b", 4}, {"s", 60}}});
 }
 
 /// (8 - s % 8) % 8 more rows.
 TEST(LateForms, OfPaddingToAMultiple) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.ints("eight", {}, {8}).ints("none", {1}, {0}).ints("four", {4}, {0, 0, 0, 0});
   model.node("Mod", "rest", {"s", "eight"}, {"rest"}).node("Sub", "left", {"eight", "rest"}, {"left"});
   model.node("Mod", "missing", {"left", "eight"}, {"missing"})
@@ -204,7 +209,8 @@ TEST(LateForms, OfStridesWithTheSamePadding) {
 }
 
 TEST(LateForms, OfRunningSums) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.node("CumSum", "sums", {"x", "one"}, {"y"}).output("y");
   model.node("CumSum", "before", {"x", "one"}, {"z"}, {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}});
   model.output("z").input("mask", kI64, {"b", "s"}).node("CumSum", "positions", {"mask", "one"}, {"at"}).output("at");
@@ -213,7 +219,8 @@ TEST(LateForms, OfRunningSums) {
 
 /// Half of the rows from the end, a number of them between two, and the rows that a float says.
 TEST(LateForms, OfArithmeticOnSizes) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.node("Div", "half", {"s", "two"}, {"half"}).node("Neg", "minus", {"half"}, {"minus"});
   model.node("Unsqueeze", "list", {"minus", "first"}, {"from"});
   model.node("Slice", "second", {"x", "from", "end", "axis1"}, {"second"}).output("second");
@@ -228,7 +235,8 @@ TEST(LateForms, OfArithmeticOnSizes) {
 }
 
 TEST(LateForms, OfPositionsThatFollowFromSizes) {
-  OnnxBuilder model = rows();
+  OnnxBuilder model;
+  addRows(model);
   model.node("Sub", "less", {"s", "one"}, {"less"}).node("Gather", "last", {"x", "less"}, {"last"}, {kAlong1});
   model.node("Relu", "relu", {"last"}, {"y"}).output("y");
   model.node("Div", "half", {"s", "two"}, {"half"}).node("Unsqueeze", "list", {"half", "first"}, {"list"});

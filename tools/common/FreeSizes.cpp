@@ -100,14 +100,16 @@ StatusOr<LaunchSizes> launchSizesFor(const Recipe& recipe, const FreeSizes& size
     for (const recipe::InputValue& value : program.dynamic->values) {
       auto elements = sizes.values.find(names[value.input]);
       const std::string& symbol = program.dynamic->symbols[value.symbol].name;
-      if (elements != sizes.values.end() && value.element < elements->second.size())
-        dims.emplace(symbol, elements->second[value.element]);
+      const bool isGiven = elements != sizes.values.end() && value.element < elements->second.size();
+      if (isGiven) dims.emplace(symbol, elements->second[value.element]);
       auto said = dims.find(symbol);
       allValues &= said != dims.end();
-      if (said != dims.end()) launch.values[value.input].push_back(said->second);
+      if (said != dims.end())
+        launch.values[value.input].push_back(isGiven ? elements->second[value.element] : said->second);
     }
-  if (given.size() == names.size() && allValues) {  // These say more: "past + seq" where seq is known.
-    HPU_ASSIGN(const std::vector<Shape> numbers, recipe::launchNumbers(program, given, launch.values));
+  // What must hold between sizes, and what was said of them twice.
+  auto checked = [&](const std::vector<Shape>& shapes) -> Status {
+    HPU_ASSIGN(const std::vector<Shape> numbers, recipe::launchNumbers(program, shapes, launch.values));
     HPU_ASSIGN(recipe::Sizes solved, recipe::solveSizes(program, numbers));
     for (size_t d = 0; d < free.size(); ++d) {
       auto said = sizes.dims.find(free[d].name);
@@ -115,6 +117,10 @@ StatusOr<LaunchSizes> launchSizesFor(const Recipe& recipe, const FreeSizes& size
         return invalidArgument(
             strCat("dimension '", free[d].name, "' is ", said->second, " by --dim, and ", solved[d], " by the inputs"));
     }
+    return okStatus();
+  };
+  if (given.size() == names.size() && allValues) {  // These say more: "past + seq" where seq is known.
+    HPU_RETURN_IF_ERROR(checked(given));
     launch.shapes = std::move(given);
     return launch;
   }
@@ -130,13 +136,7 @@ StatusOr<LaunchSizes> launchSizesFor(const Recipe& recipe, const FreeSizes& size
       return invalidArgument(strCat("input '", names[i], "' is ", recipe.inputText(i), " = ", shapeToString(shapes[i]),
                                     ", but ", shapeToString(shape->second), " was given"));
   }
-  // What must hold between sizes, too.
-  HPU_ASSIGN(const std::vector<Shape> numbers, recipe::launchNumbers(program, shapes, launch.values));
-  HPU_RETURN_IF_ERROR(recipe::solveSizes(program, numbers).status());
-  for (const auto& [name, elements] : sizes.values)
-    for (size_t i = 0; i < names.size(); ++i)
-      if (names[i] == name && launch.values[i] != elements)
-        return invalidArgument(strCat("the values of input '", name, "' are others by --dim than in its file"));
+  HPU_RETURN_IF_ERROR(checked(shapes));
   return launch;
 }
 
