@@ -52,7 +52,7 @@ class Namer {
     for (BlockArgument argument : main.getArguments()) learn(argument.getType());
     HPU_RETURN_IF_ERROR(block(main.getBody().front()));
     Operation* end = main.getBody().front().getTerminator();
-    main.setType(FunctionType::get(context_, main.getArgumentTypes(), end->getOperandTypes()));
+    main.setType(FunctionType::get(context_, main.getBody().getArgumentTypes(), end->getOperandTypes()));
     return okStatus();
   }
 

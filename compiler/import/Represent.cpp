@@ -24,6 +24,8 @@ namespace {
 /// Every symbol gets one of these, times the same number: images whose sizes are halved and doubled again only
 /// fit together at multiples of one.
 constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
+/// For sizes that cannot be as large.
+constexpr int64_t kSmallPrimes[] = {97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11};
 /// Parts of a dimension that is split are equal at multiples of their number.
 constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 7, 9, 36, 60};
 /// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
@@ -79,51 +81,67 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   std::set<int64_t> numbers;
   addNumbers(main, numbers);
   std::vector<int64_t> primes;
+  auto isFree = [&](int64_t prime) {
+    return llvm::none_of(numbers, [&](int64_t number) { return number != 0 && number % prime == 0; });
+  };
   for (int64_t prime : kPrimes)
-    if (llvm::none_of(numbers, [&](int64_t number) { return number != 0 && number % prime == 0; }))
-      primes.push_back(prime);
+    if (isFree(prime)) primes.push_back(prime);
   if (symbols.size() > primes.size())
     return invalidArgument(
         strCat("at most ", primes.size(), " dimensions can be given late, and ", symbols.size(),
                " are free: ", base::clipped(base::join(std::vector<std::string>(symbols.begin(), symbols.end())))));
   const EqualSizes equal(main);
   Status first;
-  // In either order: which of two is larger decides whether what lies between them is empty.
-  for (const int64_t times : kMultiples)
-    for (const bool isReversed : {false, true}) {
-      ImportOptions represented = given;
-      size_t next = 0;
-      for (const std::string& name : symbols) {
-        const std::string one = equal.standFor(name);
-        const size_t place = isReversed ? symbols.size() - 1 - next : next;
-        represented.samples[name] =
-            one != name && represented.samples.count(one) ? represented.samples[one] : primes[place] * times;
-        ++next;
-        const auto found = bounds.find(name);
-        represented.bounds[name] = found == bounds.end()
-                                       ? shape::Interval{1, kLargestSize}
-                                       : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
-      }
-      OwningOpRef<ModuleOp> trial = module.clone();
-      Status status = specializeModule(*trial, represented);
-      if (status.ok()) {
-        setRepresentatives(*trial, represented, equal);
-        status = nameSizes(*trial);
-      }
-      if (status.ok()) {
-        module.getBodyRegion().takeBody(trial->getBodyRegion());
-        module->setAttrs(trial->getOperation()->getAttrDictionary());
-        return okStatus();
-      }
-      if (!first.ok()) continue;
-      std::string standIns;
-      for (const auto& [name, sample] : represented.samples)
-        standIns += strCat(standIns.empty() ? "" : ", ", name, " = ", sample);
-      first = Status(status.code(),
-                     strCat(status.message(), " (sizes that are given late stand as ", base::clipped(standIns),
-                            "; what is said of them has to hold whatever they are: give sizes to some)"));
+  // What stands for the sizes: primes[i] times a number, for the i-th of them in either order, as which of two is
+  // larger decides whether what lies between them is empty. Limits of a fixed dimension have to be within it, and so
+  // are small in the end.
+  auto fits = [&](int64_t times, bool isReversed, bool isSmall) -> StatusOr<OwningOpRef<ModuleOp>> {
+    ImportOptions represented = given;
+    std::set<int64_t> taken;
+    size_t next = 0;
+    for (const std::string& name : symbols) {
+      const std::string one = equal.standFor(name);
+      const auto found = bounds.find(name);
+      const shape::Interval own = found == bounds.end()
+                                      ? shape::Interval{1, kLargestSize}
+                                      : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
+      int64_t sample = primes[isReversed ? symbols.size() - 1 - next : next] * times;
+      ++next;
+      for (int64_t prime : isSmall&& own.high < kPrimes[0] ? ArrayRef(kSmallPrimes) : ArrayRef<int64_t>())
+        if (prime >= own.low && prime <= own.high && isFree(prime) && taken.insert(prime).second) {
+          sample = prime;
+          break;
+        }
+      represented.samples[name] = one != name && represented.samples.count(one) ? represented.samples[one] : sample;
+      represented.bounds[name] = own;
     }
-  return first;
+    OwningOpRef<ModuleOp> trial = module.clone();
+    Status status = specializeModule(*trial, represented);
+    if (status.ok()) {
+      setRepresentatives(*trial, represented, equal);
+      status = nameSizes(*trial);
+    }
+    if (status.ok()) return trial;
+    std::string standIns;
+    for (const auto& [name, sample] : represented.samples)
+      standIns += strCat(standIns.empty() ? "" : ", ", name, " = ", sample);
+    return Status(status.code(),
+                  strCat(status.message(), " (sizes that are given late stand as ", base::clipped(standIns),
+                         "; what is said of them has to hold whatever they are: give sizes to some)"));
+  };
+  auto take = [&](StatusOr<OwningOpRef<ModuleOp>> trial) {
+    if (!trial.ok()) {
+      if (first.ok()) first = trial.status();
+      return false;
+    }
+    module.getBodyRegion().takeBody((*trial)->getBodyRegion());
+    module->setAttrs((**trial)->getAttrDictionary());
+    return true;
+  };
+  for (const int64_t times : kMultiples)
+    for (const bool isReversed : {false, true})
+      if (take(fits(times, isReversed, /*isSmall=*/false))) return okStatus();
+  return take(fits(1, /*isReversed=*/false, /*isSmall=*/true)) ? okStatus() : first;
 }
 
 }  // namespace hpu::importer

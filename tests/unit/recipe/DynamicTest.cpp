@@ -49,7 +49,7 @@ TEST(DynamicRecipe, IsTheSameAfterWritingAndReading) {
 
 TEST(DynamicRecipe, NeedsAReaderThatKnowsItsSections) {
   std::vector<uint8_t> bytes = sampleBytes();
-  EXPECT_EQ(loadLe<uint16_t>(bytes.data() + kAtMinor), 2);
+  EXPECT_EQ(loadLe<uint16_t>(bytes.data() + kAtMinor), kFormatMinor);
   EXPECT_EQ(loadLe<uint16_t>(bytes.data() + kAtReaderMinor), 2);
   auto fixed = writeRecipe(sampleProgram());
   EXPECT_EQ(loadLe<uint16_t>(fixed->data() + kAtReaderMinor), 0);
@@ -362,7 +362,7 @@ TEST(Dynamic, ValuesOfInputsAreOfAllElementsInOrder) {
   };
   EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values.pop_back(); }), HasSubstr("all of its elements"));
   EXPECT_THAT(problem([](Program&, Dynamic& d) { std::swap(d.values[0], d.values[1]); }), HasSubstr("in order"));
-  EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[1].input = 9; }), HasSubstr("of input 9"));
+  EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[0].input = 9; }), HasSubstr("of input 9"));
   EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[1].symbol = 2; }), HasSubstr("free dimension 2"));
   EXPECT_THAT(problem([](Program& p, Dynamic&) { p.inputs[3].type.element = ElementType::kU8; }), HasSubstr("integers"));
   EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values = {{0, 0, 0}}; }), HasSubstr("integers"));
