@@ -25,7 +25,8 @@ namespace {
 /// fit together at multiples of one.
 constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
 /// For sizes that cannot be as large.
-constexpr int64_t kSmallPrimes[] = {97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11};
+constexpr int64_t kSmallPrimes[] = {97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43,
+                                    41, 37, 31, 29, 23, 19, 17, 13, 11, 7,  5};
 /// Parts of a dimension that is split are equal at multiples of their number.
 constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 7, 9, 36, 60};
 /// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
@@ -97,7 +98,9 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   // are small in the end.
   auto fits = [&](int64_t times, bool isReversed, bool isSmall) -> StatusOr<OwningOpRef<ModuleOp>> {
     ImportOptions represented = given;
-    std::set<int64_t> taken;
+    std::vector<int64_t> small;  // For those that are as small, in their order.
+    for (int64_t prime : kSmallPrimes)
+      if (isFree(prime)) small.push_back(prime);
     size_t next = 0;
     for (const std::string& name : symbols) {
       const std::string one = equal.standFor(name);
@@ -107,11 +110,19 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
                                       : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
       int64_t sample = primes[isReversed ? symbols.size() - 1 - next : next] * times;
       ++next;
-      for (int64_t prime : isSmall&& own.high < kPrimes[0] ? ArrayRef(kSmallPrimes) : ArrayRef<int64_t>())
-        if (prime >= own.low && prime <= own.high && isFree(prime) && taken.insert(prime).second) {
-          sample = prime;
-          break;
+      if (isSmall && own.high < kPrimes[0]) {
+        // The largest that fits; in the other order the smallest of as many as follow, so that later ones are larger.
+        auto fit = [&](int64_t prime) { return prime >= own.low && prime <= own.high; };
+        auto chosen = llvm::find_if(small, fit);
+        if (isReversed && chosen != small.end()) {
+          const auto left = static_cast<size_t>(small.end() - chosen), ahead = symbols.size() - next;
+          chosen += static_cast<std::ptrdiff_t>(std::min(left - 1, ahead));
         }
+        if (chosen != small.end() && fit(*chosen)) {
+          sample = *chosen;
+          small.erase(chosen);
+        }
+      }
       represented.samples[name] = one != name && represented.samples.count(one) ? represented.samples[one] : sample;
       represented.bounds[name] = own;
     }
@@ -141,7 +152,9 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   for (const int64_t times : kMultiples)
     for (const bool isReversed : {false, true})
       if (take(fits(times, isReversed, /*isSmall=*/false))) return okStatus();
-  return take(fits(1, /*isReversed=*/false, /*isSmall=*/true)) ? okStatus() : first;
+  for (const bool isReversed : {false, true})
+    if (take(fits(1, isReversed, /*isSmall=*/true))) return okStatus();
+  return first;
 }
 
 }  // namespace hpu::importer
