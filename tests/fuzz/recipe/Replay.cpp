@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   using namespace hpu::recipe::testing;
   return replay(argc, argv,
                 {.name = "recipe",
-                 .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample()), recipeOf(valuedSample())},
+                 .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample()),
+                             recipeOf(valuedSample())},
                  .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
                            anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});

@@ -364,7 +364,8 @@ TEST(Dynamic, ValuesOfInputsAreOfAllElementsInOrder) {
   EXPECT_THAT(problem([](Program&, Dynamic& d) { std::swap(d.values[0], d.values[1]); }), HasSubstr("in order"));
   EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[0].input = 9; }), HasSubstr("of input 9"));
   EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[1].symbol = 2; }), HasSubstr("free dimension 2"));
-  EXPECT_THAT(problem([](Program& p, Dynamic&) { p.inputs[3].type.element = ElementType::kU8; }), HasSubstr("integers"));
+  EXPECT_THAT(problem([](Program& p, Dynamic&) { p.inputs[3].type.element = ElementType::kU8; }),
+              HasSubstr("integers"));
   EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values = {{0, 0, 0}}; }), HasSubstr("integers"));
 }
 
