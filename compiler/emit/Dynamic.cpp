@@ -6,6 +6,8 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/EqualSizes.h"
+#include "compiler/import/ValueSizes.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/Schedule.h"
 #include "shape/SymInt.h"
@@ -78,6 +80,7 @@ class Builder {
 
   StatusOr<std::shared_ptr<recipe::Dynamic>> build() {
     HPU_RETURN_IF_ERROR(addSymbols());
+    addValues();
     ExprTable table(*made_);
     exprs_ = &table;
     for (const importer::SizeGuard& guard : source_.guards)
@@ -107,6 +110,17 @@ class Builder {
                                     "; give sizes to some"));
   }
 
+  void addValues() {
+    for (const importer::ValueSize& size : importer::valueSizes(program_->getParentOfType<ModuleOp>()))
+      for (uint32_t i = 0; i < emitted_.inputs.size(); ++i)
+        for (uint32_t s = 0; s < made_->symbols.size(); ++s)
+          if (emitted_.inputs[i].name == size.input && made_->symbols[s].name == size.symbol)
+            made_->values.push_back({i, size.element, s});
+    llvm::sort(made_->values, [](const recipe::InputValue& a, const recipe::InputValue& b) {
+      return std::pair(a.input, a.element) < std::pair(b.input, b.element);
+    });
+  }
+
   /// A text of an attribute; nothing when it is of a number.
   std::optional<uint32_t> named(mlir::Attribute text) {
     auto name = dyn_cast<StringAttr>(text);
@@ -123,7 +137,13 @@ class Builder {
       const bool isInput = section.getKind() == sched::SectionKind::input;
       const uint32_t index = isInput ? inputs++ : outputs++;
       const ir::SymShape shape = ir::symShape(cast<RankedTensorType>(*section.getType()));
-      for (size_t d = 0; d < shape.size(); ++d)
+      const ArrayAttr declared =
+          isInput ? importer::declaredSizes(program_->getParentOfType<ModuleOp>(), emitted_.inputs[index].name)
+                  : ArrayAttr();
+      for (size_t d = 0; declared && d < shape.size(); ++d)
+        if (const std::optional<uint32_t> expr = named(declared[d]))
+          made_->patches.push_back({Patch::Field::kInputSize, index, 0, static_cast<uint32_t>(d), *expr});
+      for (size_t d = 0; !declared && d < shape.size(); ++d)
         if (shape[d].isNamed())
           made_->patches.push_back({isInput ? Patch::Field::kInputSize : Patch::Field::kOutputSize, index, 0,
                                     static_cast<uint32_t>(d), exprs_->of(*ir::exprOf(shape[d]))});

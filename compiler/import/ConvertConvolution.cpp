@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX convolutions, pooling and resizing. One-dimensional ones become two-dimensional of height 1.
 #include <cmath>
+#include <limits>
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
@@ -21,6 +22,8 @@ using shape::DimExpr;
 /// Window attributes of two dimensions; pads are top, left, bottom, right.
 struct Window {
   Ints kernel, strides, dilations, pads, outputPadding;
+  /// By dimension: what SAME_UPPER or SAME_LOWER pads follows from a size that is given late; see padSame.
+  bool isPadFree[2] = {false, false};
 };
 
 constexpr int64_t kLargestWindow = int64_t{1} << 31;  // And stride, dilation, padding: no model has more.
@@ -98,8 +101,8 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
     int64_t in = node.typeOf(x).getDimSize(2 + i), extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
     Wide total;
     if (ShapedType::isDynamic(in)) {
-      if (transposed || w.strides[i] != 1)
-        return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
+      if (transposed) return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
+      w.isPadFree[i] = w.strides[i] != 1;
       total = extent - 1;
     } else if (transposed) {
       Wide out = outputShape.empty() ? Wide{in} * w.strides[i] : outputShape[i];
@@ -122,6 +125,39 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
     w.pads[2 + i] = all - w.pads[i];
   }
   return w;
+}
+
+/// The image with the padding that follows from its size; the window then has none along these dimensions. The most
+/// that there can be is added, and what is too much cut off.
+Value padSame(NodeContext& node, Value x, Window& w, double value) {
+  if (!x || !(w.isPadFree[0] || w.isPadFree[1])) return x;
+  const SymShape in = ir::symShape(node.typeOf(x));
+  Ints low(4, 0), high(4, 0);
+  SymShape starts(4, SymDim{0}), sizes = in;
+  for (int i = 0; i < 2; ++i) {
+    if (!w.isPadFree[i]) continue;
+    const int64_t extent = (w.kernel[i] - 1) * w.dilations[i] + 1, stride = w.strides[i];
+    low[2 + i] = w.pads[i];
+    high[2 + i] = w.pads[2 + i];
+    const bool isUpper = node.text("auto_pad", "") == "SAME_UPPER";
+    const auto size = ir::exprOf(in[2 + i]);
+    const auto windows = size ? size->ceilDiv(stride) : std::nullopt;
+    const auto before = windows ? windows->minus(1) : std::nullopt,
+               strides = before ? before->times(stride) : std::nullopt;
+    const auto covered = strides ? strides->plus(extent) : std::nullopt;
+    const auto missing = covered ? covered->minus(*size) : std::nullopt,
+               total = missing ? DimExpr::max(*missing, 0) : std::nullopt,
+               own = !total    ? std::nullopt
+                     : isUpper ? total->floorDiv(2)
+                               : total->ceilDiv(2),
+               start = own ? DimExpr(w.pads[i]).minus(*own) : std::nullopt;
+    if (!start) return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), Value();
+    starts[2 + i] = node.symDim(start);
+    sizes[2 + i] = node.symDim(covered);
+    w.pads[i] = w.pads[2 + i] = 0;
+    w.isPadFree[i] = false;
+  }
+  return node.slice(node.op("pad", x, {{"low", low}, {"high", high}, {"value", value}}), starts, sizes, Ints(4, 1));
 }
 
 /// A rank-1 parameter as [1, C, 1, 1]; a constant one is reshaped here and now.
@@ -147,7 +183,7 @@ Value convolveImage(NodeContext& node, Value input, Value weights, bool exact = 
   bool transposed = node.def().op == "ConvTranspose";
   Ints kernel(node.typeOf(w).getShape().take_back(2));
   std::optional<Window> window = readWindow(node, x, rank, kernel, transposed);
-  if (!window) return {};
+  if (!window || !(x = padSame(node, x, *window, 0))) return {};
   int64_t groups = node.integer("group", 1);
   return transposed ? node.op("conv_transpose2d", {x, w},
                               {{"strides", window->strides},
@@ -183,6 +219,10 @@ void convertPool(NodeContext& node) {
   std::optional<Window> w = readWindow(node, x, rank, {});
   if (!w) return;
   bool ceilMode = node.integer("ceil_mode", 0);
+  if (node.def().op == "MaxPool" && (w->isPadFree[0] || w->isPadFree[1])) {
+    if (!node.isFloat(x)) return node.unsupported("integers with a padding that follows from a free dimension");
+    x = padSame(node, x, *w, -std::numeric_limits<double>::infinity());
+  }
   if (node.def().op == "MaxPool")
     return node.setOutput(0, fromImage(node,
                                        node.op("max_pool2d", x,
@@ -194,15 +234,27 @@ void convertPool(NodeContext& node) {
                                        rank));
   if (!node.isFloat(x)) return node.unsupported("integer elements");
   bool countPadding = node.integer("count_include_pad", 0);
-  node.setOutput(0, fromImage(node,
-                              node.op("avg_pool2d", x,
-                                      {{"kernel", w->kernel},
-                                       {"strides", w->strides},
-                                       {"dilations", w->dilations},
-                                       {"pads", w->pads},
-                                       {"ceil_mode", ceilMode},
-                                       {"count_include_pad", countPadding}}),
-                              rank));
+  auto average = [&](Value image, const Window& window) {
+    return node.op("avg_pool2d", image,
+                   {{"kernel", window.kernel},
+                    {"strides", window.strides},
+                    {"dilations", window.dilations},
+                    {"pads", window.pads},
+                    {"ceil_mode", ceilMode},
+                    {"count_include_pad", countPadding}});
+  };
+  if (!w->isPadFree[0] && !w->isPadFree[1]) return node.setOutput(0, fromImage(node, average(x, *w), rank));
+  // Zeros of the padding are in the average like others: it is divided by that of ones, which says how many were none.
+  Window window = *w;
+  Value sums = average(padSame(node, x, window, 0), window);
+  if (!countPadding) {
+    SymShape one = ir::symShape(node.typeOf(x));
+    one[0] = one[1] = SymDim{1};
+    Window same = *w;
+    Value ones = padSame(node, node.expand(node.scalarLike(x, 1), one), same, 0);
+    sums = node.op("div", {sums, average(ones, same)});
+  }
+  node.setOutput(0, fromImage(node, sums, rank));
 }
 
 void convertGlobalPool(NodeContext& node) {

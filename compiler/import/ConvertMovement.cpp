@@ -42,38 +42,105 @@ void convertConcat(NodeContext& node) {
   node.setOutput(0, node.op("concat", inputs, {{"axis", *axis}}));
 }
 
+/// The parts of a dimension of no known size: `given` sizes, or as many equal ones. nullopt and a failure where no
+/// expression says one.
+std::optional<std::vector<DimExpr>> freeParts(NodeContext& node, const DimExpr& extent, int64_t count,
+                                              const std::optional<std::vector<DimExpr>>& given) {
+  std::vector<DimExpr> sizes;
+  if (given) return given;
+  const bool lastIsSmaller = node.hasAttribute("num_outputs");
+  std::optional<DimExpr> size = lastIsSmaller ? extent.ceilDiv(count) : extent.dividedBy(count);
+  if (!size) size = extent.floorDiv(count);
+  shape::SymbolBounds any;
+  for (const std::string& name : extent.symbols()) any[name] = shape::kAnySize;
+  for (int64_t i = 0; i < count && size; ++i) {
+    if (!lastIsSmaller) {
+      sizes.push_back(*size);
+      continue;
+    }
+    const auto before = size->times(i), left = before ? extent.minus(*before) : std::nullopt;
+    const auto own = left ? DimExpr::min(*size, *left) : std::nullopt;
+    const auto part = own ? DimExpr::max(*own, 0) : std::nullopt;
+    if (!part) break;
+    sizes.push_back(part->simplified(any));
+  }
+  if (static_cast<int64_t>(sizes.size()) == count) return sizes;
+  return node.needsSize("the dimension that it splits"), std::nullopt;
+}
+
+/// Of a dimension whose size, or whose parts' sizes, are not known.
+void splitFree(NodeContext& node, Value x, int64_t axis, const std::optional<std::vector<DimExpr>>& given) {
+  const auto pieces = static_cast<int64_t>(node.numOutputs());
+  SymShape whole = ir::symShape(node.typeOf(x));
+  const std::optional<DimExpr> extent = ir::exprOf(whole[axis]);
+  if (!extent) return node.needsSize(strCat("dimension ", axis, ", which it splits"));
+  const auto sizes = freeParts(node, *extent, pieces, given);
+  if (!sizes) return;
+  if (static_cast<int64_t>(sizes->size()) != pieces)
+    return node.invalid(strCat("has ", sizes->size(), " sizes for ", pieces, " outputs"));
+  const bool areNumbers = llvm::all_of(*sizes, [](const DimExpr& size) { return size.isConstant(); });
+  std::vector<DimExpr> starts = {DimExpr(0)};
+  for (const DimExpr& size : *sizes) {
+    if (size.isConstant() && *size.constant() < 0)
+      return node.invalid(strCat("a part of ", *size.constant(), " elements"));
+    const auto next = starts.back().plus(size);
+    if (!next) return node.needsSize(strCat("dimension ", axis, ", which it splits"));
+    starts.push_back(*next);
+  }
+  if (areNumbers)
+    return node.needsSize(strCat("dimension ", axis, " (", extent->text(), ") has to be ", starts.back().text(),
+                                 ", the sum of its parts"));
+  // That the parts are the whole is seen when it has a size. Of parts that follow from it, it is so.
+  if (const bool isSure = !given && node.hasAttribute("num_outputs"); !isSure && !(starts.back() == *extent)) {
+    SymShape parts = whole;
+    parts[axis] = node.symDim(starts.back());
+    if (!(x = node.reshape(x, parts))) return;
+    whole = parts;
+  }
+  const size_t rank = whole.size();
+  for (int64_t i = 0; i < pieces; ++i) {
+    if (!node.wants(i)) continue;
+    SymShape from(rank, SymDim{0}), size = whole;
+    from[axis] = node.symDim(starts[i]);
+    size[axis] = node.symDim((*sizes)[i]);
+    node.setOutput(i, node.slice(x, from, size, Ints(rank, 1)));
+  }
+}
+
 void convertSplit(NodeContext& node) {
   Value x = node.input(0);
   bool ok;
-  std::optional<Ints> sizes = node.attributeOrInput("split", 1, ok);
+  std::optional<std::vector<DimExpr>> given = node.sizesOf("split", 1, ok);
   if (!x || !ok) return;
   std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
   if (!axis) return;
   int64_t extent = node.typeOf(x).getDimSize(*axis), pieces = static_cast<int64_t>(node.numOutputs());
-  if (ShapedType::isDynamic(extent)) return node.needsSize(strCat("dimension ", *axis, ", which it splits"));
   if (pieces < 1) return node.invalid("has no outputs");
-  if (!sizes) {
-    int64_t count = node.integer("num_outputs", pieces);
-    if (count != pieces)
-      return node.invalid(strCat("'num_outputs' is ", count, ", and the node has ", pieces, " outputs"));
+  if (const int64_t count = node.integer("num_outputs", pieces); !given && count != pieces)
+    return node.invalid(strCat("'num_outputs' is ", count, ", and the node has ", pieces, " outputs"));
+  const bool anyFree = given && llvm::any_of(*given, [](const DimExpr& size) { return !size.isConstant(); });
+  if (ShapedType::isDynamic(extent) || anyFree) return splitFree(node, x, *axis, given);
+  Ints sizes;
+  if (given) {
+    for (const DimExpr& size : *given) sizes.push_back(*size.constant());
+  } else {
     // Equal pieces; from opset 18 the last one may be smaller.
-    int64_t size = (extent + count - 1) / count;
-    if (extent % count && !node.hasAttribute("num_outputs"))
-      return node.invalid(strCat("dimension ", *axis, " of ", extent, " does not split into ", count, " equal parts"));
-    sizes.emplace();
-    for (int64_t i = 0; i < count; ++i) sizes->push_back(std::max<int64_t>(0, std::min(size, extent - i * size)));
+    int64_t size = (extent + pieces - 1) / pieces;
+    if (extent % pieces && !node.hasAttribute("num_outputs"))
+      return node.invalid(strCat("dimension ", *axis, " of ", extent, " does not split into ", pieces, " equal parts"));
+    for (int64_t i = 0; i < pieces; ++i) sizes.push_back(std::max<int64_t>(0, std::min(size, extent - i * size)));
   }
   int64_t total = 0;
-  for (int64_t size : *sizes) {
+  for (int64_t size : sizes) {
     if (size < 0) return node.invalid(strCat("a part of ", size, " elements"));
     total += size;
   }
-  if (static_cast<int64_t>(sizes->size()) < pieces || total != extent)
+  if (static_cast<int64_t>(sizes.size()) < pieces || total != extent)
     return node.invalid(strCat("the sizes of its parts sum to ", total, ", dimension ", *axis, " is ", extent));
   int64_t begin = 0;
   for (int64_t i = 0; i < pieces; ++i) {
-    if (node.wants(i)) node.setOutput(i, node.sliceDim(x, *axis, begin, begin + (*sizes)[i]));
-    begin += (*sizes)[i];
+    if (node.wants(i)) node.setOutput(i, node.sliceDim(x, *axis, begin, begin + sizes[i]));
+    begin += sizes[i];
   }
 }
 
@@ -207,51 +274,68 @@ void convertSlice(NodeContext& node) {
 
 // ---- Pad ---------------------------------------------------------------------------------------
 
-/// One slice with a step of one dimension.
-Value sliceStep(NodeContext& node, Value x, int64_t dim, int64_t start, int64_t size, int64_t step) {
+/// One slice with a step of one dimension; whether it is inside is seen when that has a size.
+Value sliceStep(NodeContext& node, Value x, int64_t dim, const DimExpr& start, const DimExpr& size, int64_t step) {
   if (!x) return {};
-  Ints starts(node.rank(x), 0), sizes(node.typeOf(x).getShape()), steps(node.rank(x), 1);
-  starts[dim] = start;
-  sizes[dim] = size;
+  SymShape sizes = ir::symShape(node.typeOf(x)), starts(sizes.size(), SymDim{0});
+  Ints steps(sizes.size(), 1);
+  starts[dim] = node.symDim(start);
+  sizes[dim] = node.symDim(size);
   steps[dim] = step;
-  return node.op("slice", x, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+  return node.slice(x, starts, sizes, steps);
 }
 
-/// Pads one dimension with elements of x itself: "reflect", "edge" or "wrap".
-Value padFromSelf(NodeContext& node, Value x, int64_t dim, int64_t low, int64_t high, llvm::StringRef mode) {
-  if (!x || (low == 0 && high == 0)) return x;
-  int64_t size = node.typeOf(x).getDimSize(dim);
-  if (ShapedType::isDynamic(size))
+/// Pads one dimension with elements of x itself: "reflect", "edge" or "wrap"; or with `value`, a scalar, where how much
+/// follows from sizes.
+Value padDim(NodeContext& node, Value x, int64_t dim, const DimExpr& low, const DimExpr& high, llvm::StringRef mode,
+             Value value) {
+  const DimExpr none = 0;
+  if (!x || (low == none && high == none)) return x;
+  const std::optional<DimExpr> size = ir::exprOf(ir::symShape(node.typeOf(x))[dim]);
+  const auto beforeLast = size ? size->minus(2) : std::nullopt, last = size ? size->minus(1) : std::nullopt,
+             fromEnd = size ? size->minus(low) : std::nullopt;
+  if (!beforeLast || !last || !fromEnd)
     return node.needsSize(strCat("dimension ", dim, ", which it pads by '", mode.str(), "'")), Value();
-  int64_t most = mode == "reflect" ? size - 1 : mode == "wrap" ? size : INT64_MAX;
-  if (low > most || high > most || size == 0)
-    return node.invalid(strCat("pads dimension ", dim, " of ", size, " by ", std::max(low, high), " with mode '",
-                               mode.str(), "'")),
-           Value();
-  llvm::SmallVector<Value> pieces;
-  auto edge = [&](int64_t at, int64_t times) {
+  if (const std::optional<int64_t> number = size->constant(); number && mode != "constant") {
+    const int64_t most = mode == "reflect" ? *number - 1 : mode == "wrap" ? *number : INT64_MAX;
+    for (const DimExpr& pad : {low, high})
+      if (const int64_t own = pad.constant().value_or(0); own > most || *number == 0)
+        return node.invalid(
+                   strCat("pads dimension ", dim, " of ", *number, " by ", own, " with mode '", mode.str(), "'")),
+               Value();
+  }
+  auto repeated = [&](Value part, const DimExpr& times) {
     SymShape shape = ir::symShape(node.typeOf(x));
-    shape[dim] = {times};
-    return node.expand(sliceStep(node, x, dim, at, 1, 1), shape);
+    shape[dim] = node.symDim(times);
+    return node.expand(part, shape);
   };
-  if (low) {
-    if (mode == "edge")
-      pieces.push_back(edge(0, low));
-    else if (mode == "reflect")
-      pieces.push_back(sliceStep(node, x, dim, low, low, -1));
-    else
-      pieces.push_back(sliceStep(node, x, dim, size - low, low, 1));
-  }
+  auto piece = [&](const DimExpr& pad, bool isLow) -> Value {
+    if (mode == "constant") return repeated(value, pad);
+    if (mode == "edge") return repeated(sliceStep(node, x, dim, isLow ? none : *last, 1, 1), pad);
+    if (mode == "reflect") return sliceStep(node, x, dim, isLow ? pad : *beforeLast, pad, -1);
+    return sliceStep(node, x, dim, isLow ? *fromEnd : none, pad, 1);
+  };
+  llvm::SmallVector<Value> pieces;
+  if (!(low == none)) pieces.push_back(piece(low, true));
   pieces.push_back(x);
-  if (high) {
-    if (mode == "edge")
-      pieces.push_back(edge(size - 1, high));
-    else if (mode == "reflect")
-      pieces.push_back(sliceStep(node, x, dim, size - 2, high, -1));
-    else
-      pieces.push_back(sliceStep(node, x, dim, 0, high, 1));
-  }
+  if (!(high == none)) pieces.push_back(piece(high, false));
+  if (llvm::any_of(pieces, [](Value each) { return !each; })) return {};
   return node.op("concat", pieces, {{"axis", dim}});
+}
+
+/// Negative pads, which cut, of one dimension.
+Value cutDim(NodeContext& node, Value x, int64_t dim, int64_t begin, int64_t end) {
+  if (!x || (begin == 0 && end == 0)) return x;
+  const int64_t size = node.typeOf(x).getDimSize(dim);
+  if (!ShapedType::isDynamic(size)) {
+    if (begin + end > size)
+      return node.invalid(strCat("cuts ", begin + end, " of dimension ", dim, ", which is ", size)), Value();
+    return node.sliceDim(x, dim, begin, size - end);
+  }
+  const std::optional<DimExpr> whole = ir::exprOf(ir::symShape(node.typeOf(x))[dim]);
+  const auto left = whole ? whole->minus(begin + end) : std::nullopt;
+  if (!left) return node.needsSize(strCat("dimension ", dim, ", which it cuts")), Value();
+  return sliceStep(node, x, dim, begin, *left, 1);
 }
 
 void convertPad(NodeContext& node) {
@@ -260,12 +344,14 @@ void convertPad(NodeContext& node) {
   int64_t rank = node.rank(x);
   std::string mode = node.text("mode", "constant");
   double value = node.number("value", 0.0);
-  std::optional<Ints> pads;
+  std::optional<std::vector<DimExpr>> pads;
   bool ok = true;
-  if (node.opset() < 2)
-    pads = node.integers("paddings");
-  else
-    pads = node.attributeOrInput("pads", 1, ok);
+  if (node.opset() < 2) {
+    pads.emplace();
+    for (int64_t pad : node.integers("paddings")) pads->emplace_back(pad);
+  } else {
+    pads = node.sizesOf("pads", 1, ok);
+  }
   if (!ok) return;
   if (!pads) return node.invalid("the pads are missing");
   if (node.opset() >= 11 && node.has(2)) {
@@ -284,30 +370,37 @@ void convertPad(NodeContext& node) {
   }
   if (pads->size() != 2 * axes.size())
     return node.invalid(strCat("has ", pads->size(), " pads for ", axes.size(), " dimensions"));
-  Ints low(rank, 0), high(rank, 0);
+  std::vector<DimExpr> low(rank, DimExpr(0)), high(rank, DimExpr(0));
   for (size_t i = 0; i < axes.size(); ++i) {
     low[axes[i]] = (*pads)[i];
     high[axes[i]] = (*pads)[axes.size() + i];
   }
-  // Negative pads cut.
+  bool areNumbers = true;
   for (int64_t d = 0; d < rank; ++d) {
-    int64_t begin = std::max<int64_t>(0, -low[d]), cut = std::max<int64_t>(0, -high[d]),
-            size = node.typeOf(x).getDimSize(d);
-    low[d] = std::max<int64_t>(0, low[d]);
-    high[d] = std::max<int64_t>(0, high[d]);
-    if (begin == 0 && cut == 0) continue;
-    if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", d, ", which it cuts"));
-    if (begin + cut > size) return node.invalid(strCat("cuts ", begin + cut, " of dimension ", d, ", which is ", size));
-    x = node.sliceDim(x, d, begin, size - cut);
+    int64_t begin = 0, end = 0;
+    for (auto [pad, cut] : {std::pair(&low[d], &begin), {&high[d], &end}}) {
+      areNumbers &= pad->isConstant();
+      if (pad->constant().value_or(0) >= 0) continue;
+      *cut = -*pad->constant();
+      *pad = DimExpr(0);
+    }
+    x = cutDim(node, x, d, begin, end);
     if (!x) return;
   }
-  if (mode == "constant") {
-    bool nothing =
-        llvm::all_of(low, [](int64_t v) { return v == 0; }) && llvm::all_of(high, [](int64_t v) { return v == 0; });
-    return node.setOutput(0, nothing ? x : node.op("pad", x, {{"low", low}, {"high", high}, {"value", value}}));
+  if (mode == "constant" && areNumbers) {
+    Ints before, behind;
+    for (int64_t d = 0; d < rank; ++d) {
+      before.push_back(*low[d].constant());
+      behind.push_back(*high[d].constant());
+    }
+    bool nothing = llvm::all_of(before, [](int64_t v) { return v == 0; }) &&
+                   llvm::all_of(behind, [](int64_t v) { return v == 0; });
+    return node.setOutput(0, nothing ? x : node.op("pad", x, {{"low", before}, {"high", behind}, {"value", value}}));
   }
-  if (mode != "reflect" && mode != "edge" && mode != "wrap") return node.unsupported("mode '" + mode + "'");
-  for (int64_t d = 0; d < rank; ++d) x = padFromSelf(node, x, d, low[d], high[d], mode);
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    return node.unsupported("mode '" + mode + "'");
+  Value filled = mode == "constant" ? node.scalarLike(x, value) : Value();
+  for (int64_t d = 0; d < rank; ++d) x = padDim(node, x, d, low[d], high[d], mode, filled);
   node.setOutput(0, x);
 }
 
@@ -329,6 +422,20 @@ void convertGather(NodeContext& node) {
     shape.erase(shape.begin() + *axis);
     shape.insert(shape.begin() + *axis, indexType.getRank(), SymDim{1});
     return node.setOutput(0, node.reshape(node.sliceDim(x, *axis, at, at + 1), shape));
+  }
+  if (const std::optional<ShapeElements> free = node.isSymbolic(1) ? node.elements(1) : std::nullopt;
+      free && free->values.size() == 1 && free->values[0]) {
+    // So is one that follows from sizes; a negative one counts from the end.
+    const DimExpr& at = *free->values[0];
+    const std::optional<DimExpr> whole = ir::exprOf(ir::symShape(node.typeOf(x))[*axis]),
+                                 wrapped = whole ? whole->plus(at) : std::nullopt;
+    const auto start = wrapped ? DimExpr::select(DimExpr::Compare::kLess, at, 0, *wrapped, at) : std::nullopt;
+    if (start) {
+      SymShape shape = ir::symShape(node.typeOf(x));
+      shape.erase(shape.begin() + *axis);
+      shape.insert(shape.begin() + *axis, free->isScalar ? 0 : 1, SymDim{1});
+      return node.setOutput(0, node.reshape(sliceStep(node, x, *axis, start->simplified(), 1, 1), shape));
+    }
   }
   Value indices = node.input(1);
   node.setOutput(0, node.op("gather", {x, indices}, {{"axis", *axis}}));
@@ -370,9 +477,9 @@ void convertDepthSpace(NodeContext& node) {
 constexpr OpRow kRows[] = {
     {"Transpose", 1, kNewestOpset, convertTranspose},
     {"Concat", 1, kNewestOpset, convertConcat},
-    {"Split", 2, kNewestOpset, convertSplit, "", "constant sizes, no empty parts"},
+    {"Split", 2, kNewestOpset, convertSplit, "", "sizes that are constant or follow from shapes"},
     {"Slice", 1, kNewestOpset, convertSlice, "", "limits that follow from shapes"},
-    {"Pad", 1, kNewestOpset, convertPad, "", "constant pads"},
+    {"Pad", 1, kNewestOpset, convertPad, "", "pads that are constant or follow from shapes"},
     {"Gather", 1, kNewestOpset, convertGather},
     {"DepthToSpace", 1, kNewestOpset, convertDepthSpace},
     {"SpaceToDepth", 1, kNewestOpset, convertDepthSpace},

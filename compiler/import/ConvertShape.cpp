@@ -218,6 +218,7 @@ void convertTrilu(NodeContext& node) {
 void convertOneHot(NodeContext& node) {
   Value indices = node.input(0), values = node.input(2);
   std::optional<double> depth = node.constantNumber(1);
+  if (!depth && node.isSymbolic(1)) return node.needsSize("its depth depends on a free dimension");
   if (!depth) return node.unsupported("a depth that is not constant");
   if (!indices || !values) return;
   if (!(*depth >= 1)) return node.invalid("a depth that is not positive");
@@ -408,12 +409,36 @@ Value tileByDims(NodeContext& node, Value x, const Ints& repeats) {
   return x;
 }
 
+/// As often as free dimensions say.
+void convertFreeTile(NodeContext& node, Value x, const ShapeElements& repeats) {
+  const SymShape shape = ir::symShape(node.typeOf(x));
+  if (repeats.values.size() != shape.size()) return node.invalid("needs one repeat for each dimension");
+  SymShape split, repeated, out;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const std::optional<DimExpr>& times = repeats.values[d];
+    const std::optional<DimExpr> size = ir::exprOf(shape[d]),
+                                 whole = times && size ? size->times(*times) : std::nullopt;
+    if (!whole) return node.needsSize(strCat("how often it repeats dimension ", d));
+    if (const std::optional<int64_t> number = times->constant(); number && *number < 0)
+      return node.invalid(strCat("repeats dimension ", d, " ", *number, " times"));
+    out.push_back(*times == DimExpr(1) ? shape[d] : node.symDim(whole));
+    if (!(*times == DimExpr(1))) {
+      split.push_back({1});
+      repeated.push_back(node.symDim(times));
+    }
+    split.push_back(shape[d]);
+    repeated.push_back(shape[d]);
+  }
+  if (split.size() > kMaxRank) return node.needsSize("how often it repeats this many dimensions");
+  node.setOutput(0, node.reshape(node.expand(node.reshape(x, split), repeated), out));
+}
+
 void convertTile(NodeContext& node) {
   Value x = node.input(0);
   std::optional<Ints> repeats = node.constantInts(1);
-  if (!repeats)
-    return node.isSymbolic(1) ? node.needsSize("its repeats depend on a free dimension")
-                              : node.unsupported("repeats that are not known at import");
+  if (const std::optional<ShapeElements> free = node.isSymbolic(1) ? node.elements(1) : std::nullopt; free && x)
+    return convertFreeTile(node, x, *free);
+  if (!repeats) return node.unsupported("repeats that are not known at import");
   if (!x) return;
   if (node.opset() < 6) return node.unsupported("the form of before opset 6");
   SymShape shape = ir::symShape(node.typeOf(x)), split, repeated, out;
@@ -462,7 +487,7 @@ constexpr OpRow kRows[] = {
     {"Squeeze", 1, kNewestOpset, convertSqueeze, "", "constant axes"},
     {"Unsqueeze", 1, kNewestOpset, convertUnsqueeze, "", "constant axes"},
     {"Expand", 8, kNewestOpset, convertExpand, "", "the shape follows from other shapes"},
-    {"Tile", 6, kNewestOpset, convertTile, "", "constant repeats"},
+    {"Tile", 6, kNewestOpset, convertTile, "", "repeats that are constant or follow from shapes"},
 };
 
 }  // namespace

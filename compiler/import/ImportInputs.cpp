@@ -5,6 +5,7 @@
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/OnnxImporter.h"
+#include "compiler/interp/Elements.h"
 #include "compiler/support/CreateOp.h"
 
 namespace hpu::importer {
@@ -64,6 +65,7 @@ Status OnnxImporter::bindOptions() {
       declared.insert(name);
       for (const std::string& part : DimExpr::parse(name).symbols()) declared.insert(part);
     }
+  for (const ValueSize& size : valueSizes_) declared.insert(size.symbol);
   auto bind = [&](const std::string& name, int64_t size, const std::string& from) -> Status {
     if (size < 0) return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
@@ -156,6 +158,38 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
   return ir::tensorType(shape, ir::mlirElementType(&context_, element));
 }
 
+bool OnnxImporter::nameValues(const ValueInfo& info, ImportedValue& value) {
+  ShapeElements elements{elementOfOnnxType(info.dataType), info.shape.empty(), {}};
+  std::vector<int64_t> given;
+  std::string named, open;
+  for (const ValueSize& size : valueSizes_) {
+    if (size.input != info.name) continue;
+    elements.values.emplace_back(DimExpr::symbol(size.symbol));
+    auto bound = bindings_.find(size.symbol);
+    (bound == bindings_.end() ? open : named) = size.symbol;
+    if (bound != bindings_.end()) given.push_back(bound->second);
+  }
+  if (elements.values.empty()) return true;
+  if (!named.empty() && !open.empty()) {
+    issues_.push_back({Issue::Kind::kInvalid, "", "", "",
+                       strCat("of the values of the input '", info.name, "', '", named, "' is given and '", open,
+                              "' is not; give all of them or none")});
+    return false;
+  }
+  if (!named.empty()) {
+    Shape shape;
+    if (!info.shape.empty()) shape.push_back(static_cast<int64_t>(given.size()));
+    interp::Tensor tensor = interp::Tensor::zeros({elements.element, shape});
+    interp::storeElements(elements.element, tensor.writable(), 0, given.data(), given.size());
+    value.constant = std::move(tensor);
+    return true;
+  }
+  for (const std::optional<DimExpr>& each : elements.values)
+    if (!llvm::is_contained(freeNames_, *each->asSymbol())) freeNames_.push_back(*each->asSymbol());
+  value.elements = std::move(elements);
+  return true;
+}
+
 void OnnxImporter::addInputs() {
   for (const ValueInfo& info : model_.graph.inputs) {
     auto constant = options_.constants.find(info.name);
@@ -177,10 +211,11 @@ void OnnxImporter::addInputs() {
       lost_.insert(info->name);
       continue;
     }
-    inputs.push_back(info);
-    types.push_back(*type);
     ImportedValue& value = values_[info->name];
     value.name = info->name;
+    if (!nameValues(*info, value) || value.constant) continue;
+    inputs.push_back(info);
+    types.push_back(*type);
     value.value = block.addArgument(*type, ir::nodeLocation(&context_, info->name, "Input"));
   }
   function_.setType(builder_.getFunctionType(types, {}));
@@ -188,6 +223,10 @@ void OnnxImporter::addInputs() {
   for (const ValueInfo* info : inputs)
     names.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("hpu.name", builder_.getStringAttr(info->name))));
   function_.setAllArgAttrs(names);
+  std::vector<ValueSize> open;
+  for (const ValueSize& size : valueSizes_)
+    if (values_[size.input].elements) open.push_back(size);
+  setValueSizes(*module_, open);
 }
 
 }  // namespace hpu::importer

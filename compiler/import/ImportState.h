@@ -21,11 +21,13 @@ inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant t
 /// On a reshape: its sizes, by index, that would copy the operand's size if they were 0.
 inline constexpr llvm::StringLiteral kZeroCopiesAttr = "hpu.zero_copies";
 
-/// An integer tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
+/// A tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;
   bool isScalar = false;
   std::vector<std::optional<shape::DimExpr>> values;
+  /// Of floats: each element is its value divided by this, a positive number. Of others it is 1.
+  int64_t divisor = 1;
 };
 
 struct ImportedValue {

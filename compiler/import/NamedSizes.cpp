@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/NamedSizes.h"
 
-#include <set>
-
-#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/EqualSizes.h"
 #include "compiler/import/ImportState.h"
-#include "compiler/import/Representatives.h"
 #include "compiler/import/Specialize.h"
 #include "compiler/interp/ConstantData.h"
-#include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -32,31 +28,6 @@ namespace {
 
 /// On a module: names that guards say to be equal to shorter ones, with these.
 constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
-/// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
-constexpr int64_t kLargestSize = int64_t{1} << 32;
-
-void addNumbers(func::FuncOp main, std::set<int64_t>& numbers) {
-  auto add = [&](Type type) {
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      for (int64_t size : tensor.getShape())
-        if (!ShapedType::isDynamic(size)) numbers.insert(size);
-  };
-  main.walk([&](Operation* op) {
-    for (Type type : op->getResultTypes()) add(type);
-  });
-  for (BlockArgument argument : main.getArguments()) add(argument.getType());
-}
-
-/// The free dimensions of the inputs that no option gives a size.
-std::set<std::string> openSymbols(func::FuncOp main, const ImportOptions& options) {
-  std::set<std::string> symbols;
-  for (BlockArgument argument : main.getArguments())
-    for (const SymDim& dim : ir::symShape(ir::tensorOf(argument)))
-      if (dim.isFree() && dim.isNamed())
-        for (const std::string& name : DimExpr::parse(dim.symbol.getValue()).symbols())
-          if (!options.dims.count(name)) symbols.insert(name);
-  return symbols;
-}
 
 /// Finds names again and sets them.
 class Namer {
@@ -80,7 +51,7 @@ class Namer {
     for (BlockArgument argument : main.getArguments()) learn(argument.getType());
     HPU_RETURN_IF_ERROR(block(main.getBody().front()));
     Operation* end = main.getBody().front().getTerminator();
-    main.setType(FunctionType::get(context_, main.getArgumentTypes(), end->getOperandTypes()));
+    main.setType(FunctionType::get(context_, main.getBody().getArgumentTypes(), end->getOperandTypes()));
     return okStatus();
   }
 
@@ -253,11 +224,13 @@ class GuardFinder {
     if (auto slice = dyn_cast<ir::SliceOp>(op)) return inside(slice);
     if (auto reshape = dyn_cast<ir::ReshapeOp>(op)) {
       HPU_RETURN_IF_ERROR(copiesNothing(reshape));
-      return relate(op, true, ir::symElements(ir::tensorOf(reshape.getX())),
-                    ir::symElements(ir::tensorOf(reshape.getResult())));
+      return sameElements(reshape);
     }
-    if (auto expand = dyn_cast<ir::ExpandOp>(op))
+    if (auto expand = dyn_cast<ir::ExpandOp>(op)) {
+      for (const SymDim& dim : shapeOf(expand.getResult()))
+        HPU_RETURN_IF_ERROR(relate(op, false, 0, ir::numberOf(dim)));
       return broadcast(op, shapeOf(expand.getX()), shapeOf(expand.getResult()));
+    }
     if (auto gather = dyn_cast<ir::GatherOp>(op))
       return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
     if (auto gather = dyn_cast<ir::GatherElementsOp>(op))
@@ -308,6 +281,18 @@ class GuardFinder {
       if (guard.isEqual == isEqual && guard.left == a && guard.right == b) return okStatus();
     guards.push_back({isEqual, a, b, text.empty() ? asked(op, isEqual, left, right) : std::move(text)});
     return okStatus();
+  }
+  /// Dimensions that are the same before and behind the others, and never 0, play no part: what is left says more.
+  Status sameElements(ir::ReshapeOp op) {
+    const SymShape from = shapeOf(op.getX()), to = shapeOf(op.getResult());
+    ArrayRef<SymDim> a = from, b = to;
+    auto isSame = [&](const SymDim& x, const SymDim& y) {
+      return ir::numberOf(x) == ir::numberOf(y) && isSure(false, 1, ir::numberOf(x));
+    };
+    while (!a.empty() && !b.empty() && isSame(a.front(), b.front())) a = a.drop_front(), b = b.drop_front();
+    while (!a.empty() && !b.empty() && isSame(a.back(), b.back())) a = a.drop_back(), b = b.drop_back();
+    if (a.size() == 1 && b.size() == 1) return same(op, a[0], b[0]);
+    return relate(op, true, ir::symElements(ir::tensorOf(op.getX())), ir::symElements(ir::tensorOf(op.getResult())));
   }
   Status same(Operation* op, const SymDim& a, const SymDim& b) {
     return relate(op, true, ir::numberOf(a), ir::numberOf(b));
@@ -370,9 +355,10 @@ class GuardFinder {
       if (std::optional<ArrayAttr> names = slice.getStartSymbols())
         start = ir::numberOf({slice.getStarts()[d], dyn_cast<StringAttr>((*names)[d])});
       const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
+      HPU_RETURN_IF_ERROR(relate(slice, false, 0, size));
       if (size == SymInt(0)) continue;
       const int64_t step = slice.getSteps()[d];
-      // From the last element backwards it ends at the first one or behind it.
+      // Backwards, as many as sizes say end at the first one or behind it; a number of them may not.
       const SymInt end = step > 0 ? start + (size - 1) * step + 1 : start + 1;
       const bool isAny = isSure(false, 1, size);
       if (!isSure(false, 0, start))
@@ -380,6 +366,7 @@ class GuardFinder {
       if (!isSure(false, end, whole))
         HPU_RETURN_IF_ERROR(
             relate(slice, false, isAny ? end : ifAny(size, end), whole, asked(slice, false, end, whole)));
+      if (step < 0 && size.isConstant()) HPU_RETURN_IF_ERROR(relate(slice, false, 0, start + (size - 1) * step));
     }
     return okStatus();
   }
@@ -457,6 +444,8 @@ class Rebinder {
   Status status_;
 };
 
+}  // namespace
+
 DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int64_t>& samples) {
   Builder builder(context);
   SmallVector<NamedAttribute> all;
@@ -465,58 +454,23 @@ DictionaryAttr samplesAttr(MLIRContext* context, const std::map<std::string, int
   return builder.getDictionaryAttr(all);
 }
 
-}  // namespace
-
 bool holds(const SizeGuard& guard, const shape::SymbolBindings& sizes) {
   const std::optional<int64_t> left = guard.left.evaluate(sizes), right = guard.right.evaluate(sizes);
   return left && right && (guard.isEqual ? *left == *right : *left <= *right);
 }
 
-Status representModule(ModuleOp module, const ImportOptions& options, const std::map<std::string, DimBounds>& bounds) {
-  auto main = module.lookupSymbol<func::FuncOp>("main");
-  if (!main) return invalidArgument("the module has no function @main");
-  ImportOptions given = options;
-  for (const auto& [name, own] : bounds)
-    if (own.min == own.max) given.dims.emplace(name, own.min);
-  const std::set<std::string> symbols = openSymbols(main, given);
-  if (symbols.empty()) return specializeModule(module, given);
-  std::set<int64_t> numbers;
-  addNumbers(main, numbers);
-  ImportOptions represented = given;
-  for (const std::string& name : symbols) {
-    const auto found = bounds.find(name);
-    represented.bounds[name] = found == bounds.end()
-                                   ? shape::Interval{1, kLargestSize}
-                                   : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
-  }
-  HPU_ASSIGN(const std::vector<SizeAssignment> tried, representativesOf(represented.bounds, numbers));
-  Builder builder(module.getContext());
-  SmallVector<NamedAttribute> pairs;
-  for (const auto& [name, own] : represented.bounds)
-    pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
-  Status first;
-  for (const SizeAssignment& sizes : tried) {
-    if (support::isCancelled()) return support::cancelledStatus();
-    represented.samples = sizes;
-    OwningOpRef<ModuleOp> trial = module.clone();
-    (*trial)->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), sizes));
-    (*trial)->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
-    Status status = specializeModule(*trial, represented);
-    if (status.ok()) status = checkRepresented(*trial, isSmall(sizes));
-    if (status.ok()) {
-      HPU_RETURN_IF_ERROR(specializeModule(module, represented));
-      for (llvm::StringRef name : {llvm::StringRef(ir::kSamplesAttr), llvm::StringRef(ir::kBoundsAttr)})
-        module->setAttr(name, (*trial)->getAttr(name));
-      return nameSizes(module);
-    }
-    if (first.ok()) first = status;
-  }
-  return first;
-}
-
 StatusOr<std::vector<SizeGuard>> sizeGuards(ModuleOp module) {
   GuardFinder finder(ir::sizeBounds(module));
   if (auto main = module.lookupSymbol<func::FuncOp>("main")) HPU_RETURN_IF_ERROR(finder.block(main.getBody().front()));
+  for (const auto& [a, b] : equalSizes(module)) {
+    const DimExpr left = DimExpr::symbol(a), right = DimExpr::symbol(b);
+    // Most have been found at the node that asks for it, which says more.
+    if (llvm::none_of(finder.guards, [&](const SizeGuard& guard) {
+          return guard.isEqual &&
+                 ((guard.left == left && guard.right == right) || (guard.left == right && guard.right == left));
+        }))
+      finder.guards.push_back({true, left, right, strCat("the model joins tensors of the sizes ", a, " and ", b)});
+  }
   return std::move(finder.guards);
 }
 
@@ -535,7 +489,11 @@ Status unifySizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
   if (same.empty()) return okStatus();
   Builder builder(module.getContext());
   SmallVector<mlir::Attribute> pairs;
-  for (const auto& [name, other] : same) pairs.push_back(builder.getStrArrayAttr({name, shortest(other)}));
+  for (auto& [name, other] : same) {
+    other = shortest(other);
+    pairs.push_back(builder.getStrArrayAttr({name, other}));
+  }
+  renameInputs(module, same);
   module->setAttr(kSameSizesAttr, builder.getArrayAttr(pairs));
   return nameSizes(module);
 }

@@ -22,6 +22,9 @@ namespace hpu::importer {
 Status representModule(mlir::ModuleOp module, const ImportOptions& options,
                        const std::map<std::string, DimBounds>& bounds);
 
+/// Sizes of free dimensions as an attribute of the module (ir::kSamplesAttr).
+mlir::DictionaryAttr samplesAttr(mlir::MLIRContext* context, const std::map<std::string, int64_t>& samples);
+
 /// Gives every value of a module with representatives the names of its sizes again, as they follow from those of the
 /// arguments: phases make ops and types without. A module without representatives is left as it is. Errors: kInternal
 /// for a size that depends on a representative and has no name.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/NodeContext.h"
 
+#include <cmath>
+#include <numeric>
+
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/interp/ConstantData.h"
@@ -139,6 +142,7 @@ Value NodeContext::input(size_t index) {
     return in.value;
   }
   if (in.elements) {
+    if (Value data = dataOf(*in.elements)) return in.value = data;
     std::string names;
     for (const auto& element : in.elements->values)
       if (element)
@@ -149,6 +153,35 @@ Value NodeContext::input(size_t index) {
   }
   invalid(strCat("input ", index, " (", in.name, ") has no type"));
   return {};
+}
+
+Value NodeContext::dataOf(const ShapeElements& elements) {
+  if (llvm::any_of(elements.values, [](const auto& each) { return !each; })) return {};
+  const bool isFloat = interp::wideKind(elements.element) == interp::Wide::kFloat;
+  SmallVector<Value> pieces;
+  std::vector<int64_t> numbers;
+  auto flush = [&] {
+    if (numbers.empty()) return;
+    pieces.push_back(constantTensor(
+        interp::Tensor::of<int64_t>(ElementType::kI64, {static_cast<int64_t>(numbers.size())}, numbers), "sizes"));
+    numbers.clear();
+  };
+  for (const std::optional<DimExpr>& each : elements.values) {
+    const std::optional<int64_t> number = each->constant();
+    if (number && *number != ShapedType::kDynamic) {
+      numbers.push_back(*number);
+      continue;
+    }
+    flush();
+    pieces.push_back(range(number ? SymDim{*number} : symDim(each), SymDim{1}, 1, ElementType::kI64));
+  }
+  flush();
+  if (pieces.empty()) return {};
+  Value data = pieces.size() == 1 ? pieces[0] : op("concat", pieces, {{"axis", 0}});
+  if (elements.isScalar) data = reshape(data, ArrayRef<int64_t>{});
+  data = cast(data, ir::mlirElementType(context(), elements.element));
+  return isFloat && elements.divisor != 1 ? op("div", {data, scalarLike(data, static_cast<double>(elements.divisor))})
+                                          : data;
 }
 
 const interp::Tensor* NodeContext::constant(size_t index) const {
@@ -170,13 +203,32 @@ std::optional<double> NodeContext::constantNumber(size_t index) const {
 }
 
 std::optional<ShapeElements> NodeContext::elements(size_t index) const {
+  std::optional<ShapeElements> all = quotients(index);
+  return all && interp::wideKind(all->element) != interp::Wide::kFloat ? std::move(all) : std::nullopt;
+}
+
+std::optional<ShapeElements> NodeContext::quotients(size_t index) const {
   if (!has(index)) return std::nullopt;
   if (inputs_[index]->elements) return inputs_[index]->elements;
   const interp::Tensor* tensor = constant(index);
   if (!tensor || tensor->rank() > 1 || tensor->count() > 4096) return std::nullopt;
-  if (interp::wideKind(tensor->element()) == interp::Wide::kFloat) return std::nullopt;
   ShapeElements elements{tensor->element(), tensor->rank() == 0, {}};
-  for (int64_t i = 0; i < tensor->count(); ++i) elements.values.emplace_back(DimExpr(tensor->integer(i)));
+  if (interp::wideKind(tensor->element()) != interp::Wide::kFloat) {
+    for (int64_t i = 0; i < tensor->count(); ++i) elements.values.emplace_back(DimExpr(tensor->integer(i)));
+    return elements;
+  }
+  // Products of these few digits with sizes are exact in floats, so that they are rounded as the model says.
+  constexpr int64_t kParts = 256, kLargest = 1 << 16;
+  elements.divisor = kParts;
+  for (int64_t i = 0; i < tensor->count(); ++i) {
+    const double parts = tensor->number(i) * static_cast<double>(kParts);
+    if (!(std::abs(parts) <= kLargest) || parts != std::floor(parts)) return std::nullopt;
+    elements.values.emplace_back(DimExpr(static_cast<int64_t>(parts)));
+  }
+  int64_t common = kParts;
+  for (const auto& value : elements.values) common = std::gcd(common, *value->constant());
+  for (auto& value : elements.values) value = DimExpr(*value->constant() / common);
+  elements.divisor /= common;
   return elements;
 }
 
@@ -207,6 +259,24 @@ std::optional<Ints> NodeContext::attributeOrInput(StringRef attribute, size_t in
   else
     unsupported(strCat("'", attribute.str(), "' (input ", input, ") must be constant"));
   return std::nullopt;
+}
+
+std::optional<std::vector<DimExpr>> NodeContext::sizesOf(StringRef attribute, size_t input, bool& ok) {
+  std::vector<DimExpr> sizes;
+  if (!hasAttribute(attribute) && isSymbolic(input)) {
+    const std::optional<ShapeElements> given = elements(input);
+    ok = given && llvm::all_of(given->values, [](const auto& each) { return each.has_value(); });
+    if (!ok)
+      return needsSize(strCat("'", attribute.str(), "' (input ", input,
+                              ") has an element that follows from free dimensions in no way that is known")),
+             std::nullopt;
+    for (const auto& each : given->values) sizes.push_back(*each);
+    return sizes;
+  }
+  const std::optional<Ints> numbers = attributeOrInput(attribute, input, ok);
+  if (!numbers) return std::nullopt;
+  for (int64_t number : *numbers) sizes.emplace_back(number);
+  return sizes;
 }
 
 // ---- types -------------------------------------------------------------------------------------
@@ -445,7 +515,14 @@ void NodeContext::setOutput(size_t index, ShapeElements elements) {
     return;
   }
   interp::Tensor tensor = interp::Tensor::zeros({elements.element, shape});
-  interp::storeElements(elements.element, tensor.writable(), 0, values.data(), values.size());
+  if (interp::wideKind(elements.element) == interp::Wide::kFloat) {
+    std::vector<double> quotients;
+    for (int64_t value : values)
+      quotients.push_back(static_cast<double>(value) / static_cast<double>(elements.divisor));
+    interp::storeElements(elements.element, tensor.writable(), 0, quotients.data(), quotients.size());
+  } else {
+    interp::storeElements(elements.element, tensor.writable(), 0, values.data(), values.size());
+  }
   outputs_[index].constant = tensor;
 }
 

@@ -79,7 +79,8 @@ class NodeContext {
   const NodeAttribute* find(llvm::StringRef name) const;
 
   // ---- operands ----
-  /// The operand as a value of the module; null after a failure, which is then recorded.
+  /// The operand as a value of the module; null after a failure, which is then recorded. Sizes become numbers that the
+  /// device computes with.
   Value input(size_t index);
   /// The elements, if known at import.
   const interp::Tensor* constant(size_t index) const;
@@ -88,6 +89,8 @@ class NodeContext {
   std::optional<double> constantNumber(size_t index) const;
   /// The elements of a shape computation (constant integers included), rank 0 or 1.
   std::optional<ShapeElements> elements(size_t index) const;
+  /// The same, of floats, too: quotients of sizes.
+  std::optional<ShapeElements> quotients(size_t index) const;
   /// Whether elements() has names of free dimensions or unknown elements in it.
   bool isSymbolic(size_t index) const { return has(index) && inputs_[index]->elements.has_value(); }
   /// The type without making the operand part of the module; null if the input has none.
@@ -95,6 +98,8 @@ class NodeContext {
   /// Constant integers of an attribute (older opsets) or of an input (newer ones). nullopt: not given.
   /// When they are given but not constant the failure is recorded and `ok` becomes false.
   std::optional<Ints> attributeOrInput(llvm::StringRef attribute, size_t input, bool& ok);
+  /// The same, of integers that may follow from free dimensions; none of them is unknown.
+  std::optional<std::vector<shape::DimExpr>> sizesOf(llvm::StringRef attribute, size_t input, bool& ok);
 
   // ---- types ----
   static RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
@@ -157,6 +162,8 @@ class NodeContext {
 
  private:
   friend class OnnxImporter;
+  /// The elements as a tensor of the module; null when one is not known.
+  Value dataOf(const ShapeElements& elements);
   void fail(Issue::Kind kind, std::string reason);
   /// Entries beyond +-2^40 are nobody's sizes: refused before they overflow arithmetic.
   void checkRange(llvm::StringRef name, llvm::ArrayRef<int64_t> values);

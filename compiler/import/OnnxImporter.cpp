@@ -73,6 +73,7 @@ StatusOr<OwningModule> OnnxImporter::run() {
   function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
   builder_.setInsertionPointToStart(function_.addEntryBlock());
 
+  valueSizes_ = findValueSizes(model_.graph, realInputs());
   if (Status bound = bindOptions(); !bound.ok()) return issues_.empty() ? bound : failure();
   addInputs();
   addInitializers(model_.graph);

@@ -10,6 +10,7 @@
 
 #include "compiler/import/Importer.h"
 #include "compiler/import/OpTable.h"
+#include "compiler/import/ValueSizes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace hpu::importer {
@@ -28,6 +29,9 @@ class OnnxImporter {
   Status bindOptions();
   StatusOr<RankedTensorType> inputType(const ValueInfo& info);
   void addInputs();
+  /// Gives the input's elements names, or makes it a constant where options give all of them. False and an issue where
+  /// they give some.
+  bool nameValues(const ValueInfo& info, ImportedValue& value);
   std::vector<const ValueInfo*> realInputs() const;
 
   // ---- nodes ----
@@ -63,6 +67,7 @@ class OnnxImporter {
   int64_t opset_ = 0;
   shape::SymbolBindings bindings_;                    ///< Sizes of free dimensions from the options.
   std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.
+  std::vector<ValueSize> valueSizes_;                 ///< Elements of inputs that are free dimensions.
   std::set<std::string> lost_;                        ///< Names without a value because of a fault of the graph.
   std::set<std::string> usedNames_;                   ///< Names that a node or the graph's outputs read.
   std::map<std::string, const ValueInfo*> declared_;  ///< Values between nodes, by name.

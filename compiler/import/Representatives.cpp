@@ -7,7 +7,14 @@
 
 #include "base/Clip.h"
 #include "base/Format.h"
+#include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/EqualSizes.h"
+#include "compiler/import/NamedSizes.h"
+#include "compiler/import/Specialize.h"
+#include "compiler/import/ValueSizes.h"
+#include "compiler/support/Cancellation.h"
 #include "compiler/support/Units.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "shape/DimExpr.h"
@@ -23,12 +30,40 @@ constexpr int64_t kLargePrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139,
 /// In the order in which they are tried.
 constexpr int64_t kSmallPrimes[] = {97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43,
                                     41, 37, 31, 29, 23, 19, 17, 13, 11, 7,  5,  3};
-/// Every dimension has its prime times the same power: images whose sizes are halved and doubled again only fit
-/// together at multiples of one.
-constexpr int64_t kMostPower = 64;
+/// Every dimension has its prime times the same one of these: images whose sizes are halved and doubled again only fit
+/// together at multiples of a power of two, and parts of a dimension that is split are equal at multiples of their
+/// number.
+constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 7, 9, 36, 60};
 constexpr size_t kMostSmall = 14;    ///< Of one dimension.
 constexpr size_t kMostBeyond = 4;    ///< Of these, outside of the bounds.
 constexpr size_t kMostTrials = 256;  ///< Of small ones: each costs the inference of all types.
+
+/// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
+constexpr int64_t kLargestSize = int64_t{1} << 32;
+
+void addNumbers(func::FuncOp main, std::set<int64_t>& numbers) {
+  auto add = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      for (int64_t size : tensor.getShape())
+        if (!ShapedType::isDynamic(size)) numbers.insert(size);
+  };
+  main.walk([&](Operation* op) {
+    for (Type type : op->getResultTypes()) add(type);
+  });
+  for (BlockArgument argument : main.getArguments()) add(argument.getType());
+}
+
+/// The free dimensions of the inputs that no option gives a size, and those that are values of inputs.
+std::set<std::string> openSymbols(func::FuncOp main, const ImportOptions& options) {
+  std::set<std::string> symbols;
+  for (const ValueSize& size : valueSizes(main->getParentOfType<ModuleOp>())) symbols.insert(size.symbol);
+  for (BlockArgument argument : main.getArguments())
+    for (const ir::SymDim& dim : ir::symShape(ir::tensorOf(argument)))
+      if (dim.isFree() && dim.isNamed())
+        for (const std::string& name : shape::DimExpr::parse(dim.symbol.getValue()).symbols())
+          if (!options.dims.count(name)) symbols.insert(name);
+  return symbols;
+}
 
 bool divides(int64_t prime, const std::set<int64_t>& numbers) {
   return llvm::any_of(numbers, [&](int64_t number) { return number != 0 && number % prime == 0; });
@@ -59,6 +94,36 @@ std::optional<SizeAssignment> with(SizeAssignment sizes, const SizeAssignment& o
   return sizes;
 }
 
+/// The free dimension whose representative each of them has: itself, or an equal one that is free, too.
+std::map<std::string, std::string> standIns(const std::set<std::string>& symbols, const EqualSizes& equal) {
+  std::map<std::string, std::string> standIns;
+  for (const std::string& name : symbols) {
+    const std::string one = equal.standFor(name);
+    standIns[name] = symbols.count(one) ? one : name;
+  }
+  return standIns;
+}
+
+/// The bounds of those that stand for others: what all of them have in common, where there is something.
+shape::SymbolBounds boundsOf(const std::map<std::string, std::string>& standIns, const shape::SymbolBounds& bounds) {
+  shape::SymbolBounds common;
+  for (const auto& [name, one] : standIns) {
+    const shape::Interval own = bounds.at(name);
+    auto [slot, isNew] = common.try_emplace(one, own);
+    const shape::Interval both{std::max(slot->second.low, own.low), std::min(slot->second.high, own.high)};
+    if (both.low <= both.high) slot->second = both;
+  }
+  return common;
+}
+
+/// What is said of the sizes is said of these.
+Status withStandIns(const Status& status, const shape::SymbolBindings& samples) {
+  std::string text;
+  for (const auto& [name, sample] : samples) text += strCat(text.empty() ? "" : ", ", name, " = ", sample);
+  return Status(status.code(), strCat(status.message(), " (sizes that are given late stand as ", base::clipped(text),
+                                      "; what is said of them has to hold whatever they are: give sizes to some)"));
+}
+
 }  // namespace
 
 bool isSmall(const SizeAssignment& sizes) {
@@ -75,11 +140,15 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
   if (names.size() > primes.size())
     return invalidArgument(strCat("at most ", primes.size(), " dimensions can be given late, and ", names.size(),
                                   " are free: ", base::clipped(base::join(names)), "; give sizes to some"));
+  const size_t count = names.size();
   std::vector<SizeAssignment> tried;
-  for (int64_t power = 1; power <= kMostPower; power *= 2) {
-    SizeAssignment& sizes = tried.emplace_back();
-    for (size_t i = 0; i < names.size(); ++i) sizes[names[i]] = primes[i] * power;
-  }
+  // In either order, as which of two is larger decides whether what lies between them is empty.
+  for (int64_t times : kMultiples)
+    for (const bool isReversed : {false, true}) {
+      if (isReversed && count < 2) continue;
+      SizeAssignment& sizes = tried.emplace_back();
+      for (size_t i = 0; i < count; ++i) sizes[names[i]] = primes[isReversed ? count - 1 - i : i] * times;
+    }
   const SizeAssignment large = tried.front();
   const size_t most = tried.size() + kMostTrials;
   auto add = [&](const SizeAssignment& small) {
@@ -88,18 +157,30 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
   };
   std::vector<std::vector<int64_t>> small;
   for (const auto& [name, own] : bounds) small.push_back(smallOnes(own, numbers));
-  for (size_t i = 0; i < names.size(); ++i)
+  for (size_t i = 0; i < count; ++i)
     for (int64_t size : small[i]) add({{names[i], size}});
-  // All at once, each at its place in the order or one further than the dimension before it.
-  for (size_t ahead = 0; names.size() > 1 && ahead < 2; ++ahead)
-    for (size_t k = 0; k < kMostSmall; ++k) {
-      SizeAssignment sizes;
-      for (size_t i = 0; i < names.size(); ++i)
-        if (!small[i].empty()) sizes[names[i]] = small[i][std::min(k + i * ahead, small[i].size() - 1)];
-      add(sizes);
-    }
-  for (size_t i = 0; i < names.size(); ++i)
-    for (size_t j = i + 1; j < names.size(); ++j)
+  // Several at once, each at its place in the order or one further than the dimension before it or behind it.
+  auto addTogether = [&](const std::vector<size_t>& chosen) {
+    for (size_t k = 0; chosen.size() > 1 && k < kMostSmall; ++k)
+      for (const int step : {0, 1, -1}) {
+        SizeAssignment sizes;
+        for (size_t i = 0; i < chosen.size(); ++i) {
+          const std::vector<int64_t>& own = small[chosen[i]];
+          const size_t ahead = step == 0 ? 0 : step > 0 ? i : chosen.size() - 1 - i;
+          if (!own.empty()) sizes[names[chosen[i]]] = own[std::min(k + ahead, own.size() - 1)];
+        }
+        add(sizes);
+      }
+  };
+  std::vector<size_t> all, narrow;  // Limits of a fixed dimension are narrow; what they cut off may be large.
+  for (size_t i = 0; i < count; ++i) {
+    all.push_back(i);
+    if (bounds.at(names[i]).high < kLargePrimes[0]) narrow.push_back(i);
+  }
+  if (narrow.size() > 2 && narrow.size() < count) addTogether(narrow);
+  addTogether(all);
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = i + 1; j < count; ++j)
       for (int64_t a : small[i])
         for (int64_t b : small[j]) add({{names[i], a}, {names[j], b}});
   return tried;
@@ -107,6 +188,12 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
 
 Status checkRepresented(ModuleOp module, bool apart) {
   const shape::SymbolBounds bounds = ir::sizeBounds(module);
+  std::map<std::string, std::string> equal;
+  for (const auto& [one, name] : equalSizes(module)) equal[name] = one;
+  auto exprOf = [&](const ir::SymDim& dim) {
+    const std::optional<shape::DimExpr> expr = ir::exprOf(dim);
+    return expr && !equal.empty() ? expr->renamed(equal) : expr;
+  };
   std::map<int64_t, ir::SymDim> known = {{1, ir::SymDim{1}}};
   Status status;
   auto look = [&](mlir::Value value, llvm::function_ref<std::string()> where) {
@@ -123,7 +210,7 @@ Status checkRepresented(ModuleOp module, bool apart) {
       auto [slot, isNew] = known.try_emplace(dim.size, dim);
       const ir::SymDim& other = slot->second;
       if (isNew || !apart || other == dim) continue;
-      const auto a = ir::exprOf(other), b = ir::exprOf(dim);
+      const auto a = exprOf(other), b = exprOf(dim);
       if (a && b && shape::DimExpr::equal(*a, *b, bounds) == true) continue;
       status = invalidArgument(strCat("two sizes agree by chance at ", where()));
       return;
@@ -137,6 +224,57 @@ Status checkRepresented(ModuleOp module, bool apart) {
     for (mlir::Value result : op->getResults()) look(result, [&] { return ir::unitName(op); });
   });
   return status;
+}
+
+Status representModule(ModuleOp module, const ImportOptions& options, const std::map<std::string, DimBounds>& bounds) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main) return invalidArgument("the module has no function @main");
+  ImportOptions represented = options;
+  std::vector<std::string> values;  // Those stay: a launch is told whether its input has the only value.
+  for (const ValueSize& size : valueSizes(module)) values.push_back(size.symbol);
+  for (const auto& [name, own] : bounds)
+    if (own.min == own.max && !llvm::is_contained(values, name)) represented.dims.emplace(name, own.min);
+  const std::set<std::string> symbols = openSymbols(main, represented);
+  if (symbols.empty()) return specializeModule(module, represented);
+  std::set<int64_t> numbers;
+  addNumbers(main, numbers);
+  Builder builder(module.getContext());
+  SmallVector<NamedAttribute> pairs;
+  for (const std::string& name : symbols) {
+    const auto found = bounds.find(name);
+    const shape::Interval own = found == bounds.end()
+                                    ? shape::Interval{1, kLargestSize}
+                                    : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
+    represented.bounds[name] = own;
+    pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
+  }
+  const EqualSizes equal(main);
+  const std::map<std::string, std::string> standing = standIns(symbols, equal);
+  HPU_ASSIGN(const std::vector<SizeAssignment> tried,
+             representativesOf(boundsOf(standing, represented.bounds), numbers));
+  Status first, unnamed;  // Operands that fit together say more of what is wrong.
+  for (const SizeAssignment& sizes : tried) {
+    if (support::isCancelled()) return support::cancelledStatus();
+    for (const auto& [name, one] : standing) represented.samples[name] = sizes.at(one);
+    OwningOpRef<ModuleOp> trial = module.clone();
+    (*trial)->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), represented.samples));
+    (*trial)->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
+    equal.record(*trial, represented.samples);
+    Status status = specializeModule(*trial, represented);
+    if (!status.ok()) status = withStandIns(status, represented.samples);
+    if (status.ok()) status = checkRepresented(*trial, isSmall(sizes));
+    if (status.ok()) {
+      status = nameSizes(*trial);
+      if (status.ok()) {
+        module.getBodyRegion().takeBody(trial->getBodyRegion());
+        module->setAttrs((*trial)->getAttrDictionary());
+        return okStatus();
+      }
+      if (unnamed.ok()) unnamed = status;
+    }
+    if (first.ok()) first = status;
+  }
+  return unnamed.ok() ? first : unnamed;
 }
 
 }  // namespace hpu::importer

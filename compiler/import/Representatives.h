@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which sizes free dimensions are worked with while their own are not known (NamedSizes.h).
-// The one thing to know: a representative is a prime times a power of two. Its prime divides no number of the model, so
+// The one thing to know: a representative is a prime times a small number. Its prime divides no number of the model, so
 // a number that it divides depends on the dimension. Large ones come first: what is computed of them agrees with no
 // number of the model by chance. Small ones, most within the bounds, are for models whose sizes fit together there
-// only: a table of 64 rows of which the first `seq` are taken, or the last 64 - `seq`.
+// only: a table of 64 rows of which the first `seq` are taken, or the last 64 - `seq`. Dimensions that the model asks
+// to be equal (EqualSizes.h) have one representative.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
 bool isSmall(const SizeAssignment& sizes);
 
 /// Of a module that has these representatives: kInvalidArgument, naming the op and the size, where a size is 0 or less,
-/// and with `apart` where two sizes that differ, or one and a number, have the same value.
+/// and with `apart` where two sizes that differ, or one and a number, have the same value. Names of equalSizes() do
+/// not differ.
 Status checkRepresented(mlir::ModuleOp module, bool apart);
 
 }  // namespace hpu::importer

@@ -12,6 +12,7 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/import/ImportState.h"
+#include "compiler/import/ValueSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -187,7 +188,13 @@ class Specializer {
         if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), given));
       }
     }
+    const std::vector<ValueSize> values = valueSizes(main_->getParentOfType<ModuleOp>());
     for (const auto& [name, size] : options_.dims) {
+      for (const ValueSize& value : values)
+        if (value.symbol == name)
+          return invalidArgument(
+              strCat("'", name, "', for which ", size, " was given, is a value of the input '", value.input,
+                     "', which a module keeps; give it while the model is imported, or ", "bounds of it"));
       if (!symbols.count(name))
         return invalidArgument(strCat("no input has a free dimension '", name, "', for which the size ", size,
                                       " was given (there are: ", list(symbols), ")"));

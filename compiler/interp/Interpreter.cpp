@@ -3,6 +3,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Elements.h"
 #include "compiler/interp/Kernels.h"
@@ -156,12 +157,18 @@ StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std:
     return invalidArgument(
         base::strCat("the function takes ", block.getNumArguments(), " inputs, got ", inputs.size()));
   shape::SymbolBindings bindings;
+  auto module = function->getParentOfType<ModuleOp>();
+  const std::vector<ir::ValueSize> values = module ? ir::valueSizes(module) : std::vector<ir::ValueSize>();
   for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
     auto declared = dyn_cast<RankedTensorType>(argument.getType());
     if (!declared || !fits(inputs[i].type(), declared))
       return invalidArgument(base::strCat("input ", i, " is ", inputs[i].type().toString(), ", the function takes ",
                                           declared ? ir::typeToString(declared) : std::string("no tensor")));
     if (Status bound = bind(declared, inputs[i].type(), bindings); !bound.ok()) return bound;
+    auto name = function.getArgAttrOfType<StringAttr>(static_cast<unsigned>(i), "hpu.name");
+    for (const ir::ValueSize& size : values)
+      if (name && name.getValue() == size.input && size.element < inputs[i].count())
+        bindings.try_emplace(size.symbol, inputs[i].integer(size.element));
   }
   FailureOr<SmallVector<Tensor>> results = BlockEvaluator(block, bindings, observer).run(inputs);
   if (failed(results)) return capture.status(StatusCode::kInvalidArgument, "");

@@ -20,6 +20,7 @@
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/NamedSizes.h"
 #include "compiler/import/Specialize.h"
+#include "compiler/import/ValueSizes.h"
 #include "compiler/pipeline/AddVariants.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/ProgramFunctions.h"
@@ -151,6 +152,9 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
         if (dim.isNamed())
           for (const std::string& part : shape::DimExpr::parse(dim.symbol.getValue()).symbols())
             if (!llvm::is_contained(names, part)) names.push_back(part);
+  const std::vector<importer::ValueSize> values =
+      main ? importer::valueSizes(main->getParentOfType<mlir::ModuleOp>()) : std::vector<importer::ValueSize>();
+  for (const importer::ValueSize& size : values) names.push_back(size.symbol);
   for (const auto& [name, bounds] : options.dimBounds) {
     const std::string text =
         base::strCat("the bounds ", bounds.min, " to ", bounds.max, " of the dimension '", name, "'");
@@ -162,12 +166,18 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
     if (options.dims.count(name)) return invalidArgument(text + " were given beside a size");
   }
   for (const auto& sizes : options.specialize)
-    for (const auto& [name, size] : sizes)
+    for (const auto& [name, size] : sizes) {
       if (!llvm::is_contained(names, name))
         return invalidArgument(base::strCat(base::optionName("specialize"), " fixes the dimension '", name,
                                             "', and no input has a free dimension of that name (there are: ",
                                             names.empty() ? "none" : base::clipped(base::join(names)), ")",
                                             base::didYouMean(name, names)));
+      for (const importer::ValueSize& value : values)
+        if (value.symbol == name)
+          return unimplemented(base::strCat(base::optionName("specialize"), " fixes '", name,
+                                            "', which is a value of the input '", value.input,
+                                            "'; variants are of sizes that shapes say, so leave it open"));
+    }
   return okStatus();
 }
 
@@ -187,7 +197,7 @@ Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}, {}};
   HPU_RETURN_IF_ERROR(checkBounds(main, options));
-  if (!main || isStatic(main)) return importer::checkSizes(module, sizes);
+  if (!main || (isStatic(main) && importer::valueSizes(module).empty())) return importer::checkSizes(module, sizes);
   if (!options.dimBounds.empty()) return importer::representModule(module, sizes, options.dimBounds);
   HPU_RETURN_IF_ERROR(importer::specializeModule(module, sizes));
   if (isStatic(main)) return okStatus();

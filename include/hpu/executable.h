@@ -37,6 +37,9 @@ struct LaunchArguments {
   /// The shapes of all inputs, which say the sizes of the recipe's free dimensions (Recipe::dims). May be left out
   /// where there are none; what is given must then be the recipe's own shapes.
   std::vector<Shape> inputShapes;
+  /// The elements of the inputs that say sizes (Recipe::valueInputs), which the runtime does not read from the device:
+  /// a launch whose input has others there computes with both. May be left out where there are none.
+  InputValues inputValues;
 };
 
 struct LoadOptions {
@@ -73,11 +76,14 @@ class HPU_API Executable {
   /// Names, types and shapes of the outputs for inputs of these shapes. Needs no device. Errors: kInvalidArgument (the
   /// shapes do not fit; names the input, its dimension and what is expected), kOutOfRange.
   StatusOr<std::vector<TensorInfo>> outputs(const std::vector<Shape>& inputShapes) const;
+  /// The same with LaunchArguments::inputValues.
+  StatusOr<std::vector<TensorInfo>> outputs(const std::vector<Shape>& inputShapes, const InputValues& values) const;
   /// Bytes that LaunchArguments::workspace must have; 0: the recipe needs none. With free dimensions: what the
   /// executable's own workspace has now, 0 before the first launch.
   int64_t workspaceBytes() const;
   /// The same for inputs of these shapes; makes the program for them, as a launch does. Errors: as launch.
   StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes) const;
+  StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes, const InputValues& values) const;
   /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as
   /// large as its tensor (dense, row-major). They stay alive until the launch is done. An output
   /// may use the memory of an input, wholly or in part (weights updated in place): it is then
@@ -90,6 +96,8 @@ class HPU_API Executable {
   /// workspace). Nothing is launched then.
   Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
                 const std::vector<Shape>& inputShapes);
+  Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
+                const std::vector<Shape>& inputShapes, const InputValues& values);
   /// The same by addresses. Launches with workspaces of their own run concurrently on several
   /// streams; the caller orders launches that share one. Errors: also kNotFound, kOutOfRange as
   /// Stream's copies.

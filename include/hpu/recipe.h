@@ -32,6 +32,9 @@ struct StateInfo {
   TensorType capacity;           ///< The memory, `capacity.bytes()`: at least the sizes of both in each dimension.
 };
 
+/// Elements of the inputs of a launch, by input; empty where they say no sizes (Recipe::valueInputs).
+using InputValues = std::vector<std::vector<int64_t>>;
+
 /// A shared, immutable handle; copying is cheap, any thread may use it.
 class HPU_API Recipe {
  public:
@@ -81,6 +84,12 @@ class HPU_API Recipe {
   /// The shapes of all inputs for sizes of the free dimensions, by name. Needs no device. Errors: kInvalidArgument (a
   /// name that there is not, a size that is missing or out of its bounds), kOutOfRange (a shape beyond 64 bits).
   StatusOr<std::vector<Shape>> inputShapes(const std::map<std::string, int64_t>& sizes) const;
+  /// The inputs whose elements are free dimensions, by index: a launch also says what they have on the device
+  /// (LaunchArguments::inputValues).
+  std::vector<int> valueInputs() const;
+  /// The elements of these for sizes of the free dimensions, by name; empty lists for all other inputs. Errors: as
+  /// inputShapes.
+  StatusOr<InputValues> inputValues(const std::map<std::string, int64_t>& sizes) const;
   /// HBM scratch of one launch; with free dimensions that of typical sizes (Executable::workspaceBytes has the others).
   int64_t workspaceBytes() const;
   int64_t constantBytes() const;  ///< HBM held by weights while loaded.

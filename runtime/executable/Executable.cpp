@@ -7,6 +7,7 @@
 #include "base/Grown.h"
 #include "base/StatusMacros.h"
 #include "perfmodel/OutputOrder.h"
+#include "recipe/SizeValues.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/executable/ExecutableState.h"
@@ -15,6 +16,16 @@
 #include "runtime/trace/Recorder.h"
 
 namespace hpu {
+
+namespace {
+
+/// From here on what inputs say, their shapes and their values, is one list (recipe::solveSizes).
+StatusOr<std::vector<Shape>> numbersOf(const ExecutableState& state, const std::vector<Shape>& inputShapes,
+                                       const InputValues& values) {
+  return recipe::launchNumbers(*state.recipe().program(), inputShapes, values);
+}
+
+}  // namespace
 
 Executable::Executable() = default;
 Executable::~Executable() = default;
@@ -52,6 +63,13 @@ Status Executable::launch(const Stream& stream, const std::vector<Buffer>& input
   return state_->launch(state_, stream.state(), inputs, outputs, inputShapes, scope);
 }
 
+Status Executable::launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs,
+                          const std::vector<Shape>& inputShapes, const InputValues& values) {
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  HPU_ASSIGN(const std::vector<Shape> numbers, numbersOf(*state_, inputShapes, values));
+  return launch(stream, inputs, outputs, numbers);
+}
+
 Status Executable::launch(const Stream& stream, const LaunchArguments& arguments, size_t argumentsBytes) {
   trace::HostScope scope("Executable.launch");
   if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
@@ -59,8 +77,11 @@ Status Executable::launch(const Stream& stream, const LaunchArguments& arguments
   HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
   using A = LaunchArguments;
   HPU_ASSIGN(base::Grown<A> given, base::grown("LaunchArguments", arguments, argumentsBytes, &A::inputs, &A::outputs,
-                                               &A::workspace, &A::events, &A::inputShapes));
-  return state_->launch(state_, stream.state(), *given, scope);
+                                               &A::workspace, &A::events, &A::inputShapes, &A::inputValues));
+  if (given->inputValues.empty()) return state_->launch(state_, stream.state(), *given, scope);
+  A numbered = *given;
+  HPU_ASSIGN(numbered.inputShapes, numbersOf(*state_, given->inputShapes, given->inputValues));
+  return state_->launch(state_, stream.state(), numbered, scope);
 }
 
 StatusOr<std::vector<int>> Executable::outputOrder(const Recipe& recipe) {
@@ -72,6 +93,19 @@ StatusOr<std::vector<int>> Executable::outputOrder(const Recipe& recipe) {
 StatusOr<std::vector<TensorInfo>> Executable::outputs(const std::vector<Shape>& inputShapes) const {
   if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   return state_->outputs(inputShapes);
+}
+
+StatusOr<std::vector<TensorInfo>> Executable::outputs(const std::vector<Shape>& inputShapes,
+                                                      const InputValues& values) const {
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  HPU_ASSIGN(const std::vector<Shape> numbers, numbersOf(*state_, inputShapes, values));
+  return state_->outputs(numbers);
+}
+
+StatusOr<int64_t> Executable::workspaceBytes(const std::vector<Shape>& inputShapes, const InputValues& values) const {
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  HPU_ASSIGN(const std::vector<Shape> numbers, numbersOf(*state_, inputShapes, values));
+  return state_->workspaceBytes(numbers);
 }
 
 StatusOr<int64_t> Executable::workspaceBytes(const std::vector<Shape>& inputShapes) const {

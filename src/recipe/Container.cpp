@@ -131,6 +131,8 @@ std::string_view sectionIdName(SectionId id) {
       return "units";
     case SectionId::kKernelSizes:
       return "kernel sizes";
+    case SectionId::kInputValues:
+      return "input values";
     case SectionId::kStates:
       return "states";
     case SectionId::kVariants:
@@ -145,7 +147,7 @@ std::string_view sectionIdName(SectionId id) {
 
 uint16_t leastReaderMinor(const Program& program) {
   if (!program.states.empty() || !program.variants.empty()) return 3;
-  if (program.dynamic) return 2;
+  if (program.dynamic) return program.dynamic->values.empty() ? 2 : 3;
   std::vector<const Operand*> reads, writes;
   for (const Op& op : program.ops) appendOperands(op, reads, writes);
   return std::any_of(reads.begin(), reads.end(), [](const Operand* read) { return isEmpty(*read); }) ? 2 : 0;
@@ -171,6 +173,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   if (!tables.packings.empty()) specs.push_back({SectionId::kPackings, 0});
   if (program.dynamic)
     for (SectionId id : kDynamicSections) specs.push_back({id, kRequired});
+  if (program.dynamic && !program.dynamic->values.empty()) specs.push_back({SectionId::kInputValues, kRequired});
   if (!program.states.empty()) specs.push_back({SectionId::kStates, kRequired});
   if (!program.variants.empty()) specs.push_back({SectionId::kVariants, kRequired});
   const bool hasIr = !program.ir.empty();

@@ -152,6 +152,14 @@ struct DynamicKernel {
   std::vector<std::vector<Read>> reads;
 };
 
+/// A free dimension that is the value of an element of an input, which a launch says on the host. An input has all of
+/// its elements here, in order, or none; inputs are in order.
+struct InputValue {
+  uint32_t input = 0, element = 0;
+  uint32_t symbol = 0;
+  bool operator==(const InputValue&) const = default;
+};
+
 struct Dynamic {
   std::vector<Symbol> symbols;
   std::vector<SizeExpr> exprs;
@@ -164,6 +172,7 @@ struct Dynamic {
   std::vector<TileChoice> choices;     ///< At least one; the last one holds all sizes.
   std::vector<DynamicKernel> kernels;  ///< By kernel.
   bool reorder = true;                 ///< plan::issueCommands'.
+  std::vector<InputValue> values;
 };
 
 }  // namespace hpu::recipe

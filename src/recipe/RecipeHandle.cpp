@@ -182,21 +182,47 @@ std::string Recipe::outputText(size_t index) const {
   return shapeText(programOf(*this), true, index);
 }
 
-StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int64_t>& sizes) const {
-  if (!valid()) return emptyHandle();
-  std::vector<Shape> shapes;
-  for (const TensorInfo& input : program_->inputs) shapes.push_back(input.type.shape);
+namespace {
+
+/// The sizes of all free dimensions, in their order.
+StatusOr<recipe::Sizes> sizesByName(const Recipe& recipe, const std::map<std::string, int64_t>& sizes) {
   recipe::Sizes values;
-  for (const FreeDim& dim : dims()) {
+  for (const FreeDim& dim : recipe.dims()) {
     auto given = sizes.find(dim.name);
     if (given == sizes.end())
       return invalidArgument(
           strCat("dimension '", dim.name, "' has no size; give one between ", dim.bounds.min, " and ", dim.bounds.max));
     values.push_back(given->second);
   }
-  for (const auto& [name, size] : sizes) HPU_RETURN_IF_ERROR(recipe::checkDimName(*program_, name));
+  const recipe::Program& program = *recipe.program();
+  for (const auto& [name, size] : sizes) HPU_RETURN_IF_ERROR(recipe::checkDimName(program, name));
+  if (program.dynamic) HPU_RETURN_IF_ERROR(recipe::checkBounds(*program.dynamic, values));
+  return values;
+}
+
+}  // namespace
+
+std::vector<int> Recipe::valueInputs() const {
+  const std::vector<uint32_t> inputs = recipe::valueInputs(programOf(*this));
+  return {inputs.begin(), inputs.end()};
+}
+
+StatusOr<InputValues> Recipe::inputValues(const std::map<std::string, int64_t>& sizes) const {
+  if (!valid()) return emptyHandle();
+  HPU_ASSIGN(const recipe::Sizes known, sizesByName(*this, sizes));
+  InputValues values(program_->inputs.size());
+  if (program_->dynamic)
+    for (const recipe::InputValue& value : program_->dynamic->values)
+      values[value.input].push_back(known[value.symbol]);
+  return values;
+}
+
+StatusOr<std::vector<Shape>> Recipe::inputShapes(const std::map<std::string, int64_t>& sizes) const {
+  if (!valid()) return emptyHandle();
+  HPU_ASSIGN(const recipe::Sizes values, sizesByName(*this, sizes));
+  std::vector<Shape> shapes;
+  for (const TensorInfo& input : program_->inputs) shapes.push_back(input.type.shape);
   if (!program_->dynamic) return shapes;
-  HPU_RETURN_IF_ERROR(recipe::checkBounds(*program_->dynamic, values));
   const recipe::SizeValues all(*program_->dynamic, values);
   for (const recipe::Patch& patch : program_->dynamic->patches)
     if (patch.field == recipe::Patch::Field::kInputSize) {

@@ -18,6 +18,7 @@
 #include "recipe/Schema.h"
 #include "recipe/SectionHash.h"
 #include "recipe/Signature.h"
+#include "recipe/Variants.h"
 
 namespace hpu::recipe {
 
@@ -283,6 +284,9 @@ class Loader {
         return damaged(strCat("of the sections '", sectionIdName(kDynamicSections[0]), "' and '", sectionIdName(id),
                               "', which belong together, it has only one"));
     }
+    if (!first && find(SectionId::kInputValues))
+      return damaged(
+          strCat("it has the section '", sectionIdName(SectionId::kInputValues), "' and no free dimensions"));
     if (first) program_->dynamic = std::make_shared<const Dynamic>(std::move(tables_.dynamic));
     return okStatus();
   }
@@ -296,7 +300,10 @@ class Loader {
       Status status = attachImages(*program, stored.tables);
       if (status.ok()) status = setPackings(*program, stored.tables);
       if (!status.ok()) return status.withContext(strCat("variant ", v));
-      if (stored.isDynamic) program->dynamic = std::make_shared<const Dynamic>(std::move(stored.tables.dynamic));
+      if (stored.isDynamic) {
+        if (program_->dynamic) stored.tables.dynamic.values = variantValues(*program_->dynamic, stored.tables.dynamic);
+        program->dynamic = std::make_shared<const Dynamic>(std::move(stored.tables.dynamic));
+      }
       program_->variants.push_back({std::move(stored.sizes), std::move(program)});
     }
     return okStatus();

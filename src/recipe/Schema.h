@@ -192,6 +192,11 @@ void schema(Ar& ar, typename Ar::template Ref<DynamicKernel> v) {
   ar(v.dims, v.cost, v.scratchBytes, v.reads);
 }
 
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<InputValue> v) {
+  ar(v.input, v.element, v.symbol);
+}
+
 struct StoredVariant;
 
 /// The lists that the container stores in place of Program::constants, Program::images, packing factors,
@@ -267,6 +272,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(tables.dynamic.units, tables.dynamic.choices, tables.dynamic.reorder), true;
     case SectionId::kKernelSizes:
       return ar(tables.dynamic.kernels), true;
+    case SectionId::kInputValues:
+      return ar(tables.dynamic.values), true;
     case SectionId::kStates:
       return ar(p.states), true;
     case SectionId::kVariants:

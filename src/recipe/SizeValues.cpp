@@ -143,12 +143,19 @@ class SizeSolver {
     const Dynamic& dynamic = *program_.dynamic;
     sizes_.assign(dynamic.symbols.size(), -1);
     origins_.resize(dynamic.symbols.size());
+    size_t list = program_.inputs.size() - 1;
+    for (const InputValue& value : dynamic.values) {
+      if (value.element == 0) ++list;
+      HPU_RETURN_IF_ERROR(set(value.symbol, inputs_[list][value.element], {value.input, value.element, true}));
+      if (sizes_[value.symbol] != inputs_[list][value.element])
+        return differs(value.symbol, inputs_[list][value.element], {value.input, value.element, true});
+    }
     for (const Patch& patch : dynamic.patches) {
       if (patch.field != Patch::Field::kInputSize) continue;
       free_.push_back(&patch);
       const SizeExpr& expr = dynamic.exprs[patch.expr];
       if (expr.kind == Kind::kSymbol)
-        HPU_RETURN_IF_ERROR(set(static_cast<uint32_t>(expr.number), sizeAt(patch), patch));
+        HPU_RETURN_IF_ERROR(set(static_cast<uint32_t>(expr.number), sizeAt(patch), {patch.index, patch.dim, false}));
     }
     HPU_RETURN_IF_ERROR(solveRest());
     SizeValues values(dynamic, sizes_);
@@ -160,13 +167,30 @@ class SizeSolver {
  private:
   int64_t sizeAt(const Patch& patch) const { return inputs_[patch.index][patch.dim]; }
   std::string inputText(uint32_t input) const { return strCat("input '", program_.inputs[input].name, "'"); }
-  std::string by(const Patch& patch) const { return strCat(inputText(patch.index), " (dimension ", patch.dim, ")"); }
+  /// What says a size: a dimension of an input, or an element.
+  struct Origin {
+    uint32_t input = 0, index = 0;
+    bool isValue = false;
+  };
+  std::string by(const Origin& origin) const {
+    return strCat(inputText(origin.input), origin.isValue ? " (element " : " (dimension ", origin.index, ")");
+  }
 
   Status checkRanks() const {
-    if (inputs_.size() != program_.inputs.size())
+    const std::vector<uint32_t> values = valueInputs(program_);
+    if (inputs_.size() == program_.inputs.size() && !values.empty())
+      return invalidArgument(strCat("the values of ", inputText(values[0]),
+                                    " say sizes, and the launch does not give them (LaunchArguments::inputValues)"));
+    if (inputs_.size() != program_.inputs.size() + values.size())
       return invalidArgument(
           strCat("the launch has ", inputs_.size(), " inputs, the recipe needs ", program_.inputs.size()));
-    for (uint32_t i = 0; i < inputs_.size(); ++i) {
+    for (size_t v = 0; v < values.size(); ++v) {
+      const auto given = static_cast<int64_t>(inputs_[program_.inputs.size() + v].size());
+      if (const int64_t needed = numElements(program_.inputs[values[v]].type.shape); given != needed)
+        return invalidArgument(
+            strCat("the launch gives ", given, " values of ", inputText(values[v]), ", which has ", needed));
+    }
+    for (uint32_t i = 0; i < program_.inputs.size(); ++i) {
       const Shape& needed = program_.inputs[i].type.shape;
       if (inputs_[i].size() != needed.size())
         return invalidArgument(strCat(inputText(i), " has the shape ", shapeToString(inputs_[i]), " of rank ",
@@ -186,15 +210,19 @@ class SizeSolver {
   }
 
   /// The first input that says a size counts; the others are checked against it.
-  Status set(uint32_t symbol, int64_t size, const Patch& patch) {
+  Status set(uint32_t symbol, int64_t size, const Origin& origin) {
     if (sizes_[symbol] >= 0) return okStatus();
     const Symbol& info = program_.dynamic->symbols[symbol];
     if (size < info.min || size > info.max)
-      return invalidArgument(strCat("dimension '", info.name, "' is ", size, " by ", by(patch),
+      return invalidArgument(strCat("dimension '", info.name, "' is ", size, " by ", by(origin),
                                     ", outside of its bounds ", info.min, " to ", info.max));
     sizes_[symbol] = size;
-    origins_[symbol] = &patch;
+    origins_[symbol] = origin;
     return okStatus();
+  }
+  Status differs(size_t symbol, int64_t size, const Origin& origin) const {
+    return invalidArgument(strCat("dimension '", program_.dynamic->symbols[symbol].name, "' is ", sizes_[symbol],
+                                  " by ", by(origins_[symbol]), ", and ", size, " by ", by(origin)));
   }
 
   bool allKnown() const { return std::find(sizes_.begin(), sizes_.end(), -1) == sizes_.end(); }
@@ -216,7 +244,7 @@ class SizeSolver {
           return invalidArgument(strCat(inputText(patch->index), " has size ", size, " in dimension ", patch->dim,
                                         ", which is ", exprText(dynamic, patch->expr), " for no size of '",
                                         dynamic.symbols[form.symbol].name, "'", knownText()));
-        HPU_RETURN_IF_ERROR(set(form.symbol, rest / form.coefficient, *patch));
+        HPU_RETURN_IF_ERROR(set(form.symbol, rest / form.coefficient, {patch->index, patch->dim, false}));
         found = true;
       }
     }
@@ -229,8 +257,8 @@ class SizeSolver {
 
   Status checkDims(const SizeValues& values) const {
     const Dynamic& dynamic = *program_.dynamic;
-    std::vector<std::vector<bool>> isFree(inputs_.size());
-    for (size_t i = 0; i < inputs_.size(); ++i) isFree[i].resize(inputs_[i].size());
+    std::vector<std::vector<bool>> isFree(program_.inputs.size());
+    for (size_t i = 0; i < isFree.size(); ++i) isFree[i].resize(inputs_[i].size());
     for (const Patch* patch : free_) {
       isFree[patch->index][patch->dim] = true;
       const int64_t size = sizeAt(*patch);
@@ -238,14 +266,12 @@ class SizeSolver {
       if (size == needed) continue;
       const SizeExpr& expr = dynamic.exprs[patch->expr];
       if (expr.kind == Kind::kSymbol) {
-        const auto symbol = static_cast<size_t>(expr.number);
-        return invalidArgument(strCat("dimension '", dynamic.symbols[symbol].name, "' is ", sizes_[symbol], " by ",
-                                      by(*origins_[symbol]), ", and ", size, " by ", by(*patch)));
+        return differs(static_cast<size_t>(expr.number), size, {patch->index, patch->dim, false});
       }
       return invalidArgument(strCat(inputText(patch->index), " has size ", size, " in dimension ", patch->dim,
                                     ", the recipe needs ", exprText(dynamic, patch->expr), " = ", needed, knownText()));
     }
-    for (uint32_t i = 0; i < inputs_.size(); ++i)
+    for (uint32_t i = 0; i < isFree.size(); ++i)
       for (uint32_t d = 0; d < inputs_[i].size(); ++d)
         if (!isFree[i][d]) HPU_RETURN_IF_ERROR(checkFixed(i, d));
     return okStatus();
@@ -267,15 +293,15 @@ class SizeSolver {
     for (size_t s = 0; s < sizes_.size(); ++s)
       if (sizes_[s] >= 0)
         text += strCat(text.empty() ? " (" : ", ", program_.dynamic->symbols[s].name, " = ", sizes_[s], " by ",
-                       by(*origins_[s]));
+                       by(origins_[s]));
     return text.empty() ? text : text + ")";
   }
 
   const Program& program_;
   const std::vector<Shape>& inputs_;
-  Sizes sizes_;                        ///< -1: not known yet.
-  std::vector<const Patch*> origins_;  ///< By symbol: the dimension that said it.
-  std::vector<const Patch*> free_;     ///< The dimensions that are not fixed.
+  Sizes sizes_;                     ///< -1: not known yet.
+  std::vector<Origin> origins_;     ///< By symbol: what said it.
+  std::vector<const Patch*> free_;  ///< The dimensions that are not fixed.
 };
 
 }  // namespace
@@ -375,6 +401,25 @@ Status checkDimName(const Program& program, const std::string& name) {
   return invalidArgument(strCat("recipe '", program.name, "' has no free dimension '", name, "'",
                                 names.empty() ? ": all its sizes are fixed" : "; it has " + base::join(names),
                                 base::didYouMean(name, names)));
+}
+
+std::vector<uint32_t> valueInputs(const Program& program) {
+  std::vector<uint32_t> inputs;
+  if (program.dynamic)
+    for (const InputValue& value : program.dynamic->values)
+      if (value.element == 0) inputs.push_back(value.input);
+  return inputs;
+}
+
+StatusOr<std::vector<Shape>> launchNumbers(const Program& program, const std::vector<Shape>& inputs,
+                                           const std::vector<std::vector<int64_t>>& values) {
+  std::vector<Shape> numbers = inputs;
+  if (values.empty()) return numbers;
+  if (values.size() != program.inputs.size())
+    return invalidArgument(strCat("the launch has values of ", values.size(), " inputs, the recipe has ",
+                                  program.inputs.size(), " (those whose values say no size are empty)"));
+  for (uint32_t input : valueInputs(program)) numbers.emplace_back(values[input].begin(), values[input].end());
+  return numbers;
 }
 
 StatusOr<Sizes> solveSizes(const Program& program, const std::vector<Shape>& inputs) {

@@ -56,10 +56,19 @@ Status checkBounds(const Dynamic& dynamic, const Sizes& sizes);
 /// kInvalidArgument, with the names that there are, unless a free dimension of the program has this name.
 Status checkDimName(const Program& program, const std::string& name);
 
-/// The sizes of all symbols from the shapes of a launch's inputs: of a symbol that is a dimension, of one that is left
-/// in a dimension whose expression is linear in it ("past + seq" where seq is known). Then every dimension and every
-/// guard is checked. Errors (kInvalidArgument) are a line that names the dimension, its bounds and the inputs that
-/// disagree. A program of fixed sizes has no symbols; its inputs must have their shapes.
+/// The inputs whose elements say sizes (Dynamic::values), in order.
+std::vector<uint32_t> valueInputs(const Program& program);
+
+/// The sizes of all symbols from the shapes of a launch's inputs, and behind these the elements of valueInputs(), a
+/// list for each. The sizes that elements say, those of a symbol that is a dimension, of one that is left in a
+/// dimension whose expression is linear in it ("past + seq" where seq is known). Then every dimension and every guard
+/// is checked. Errors (kInvalidArgument) are a line that names the dimension, its bounds and the inputs that disagree.
+/// A program of fixed sizes has no symbols; its inputs must have their shapes.
 StatusOr<Sizes> solveSizes(const Program& program, const std::vector<Shape>& inputs);
+
+/// What solveSizes takes, of a launch's shapes and the elements of its inputs (empty where they say no size; of none of
+/// them: empty). Errors: kInvalidArgument naming an input whose elements are missing.
+StatusOr<std::vector<Shape>> launchNumbers(const Program& program, const std::vector<Shape>& inputs,
+                                           const std::vector<std::vector<int64_t>>& values);
 
 }  // namespace hpu::recipe

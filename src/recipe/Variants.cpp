@@ -27,6 +27,17 @@ std::optional<size_t> variantFor(const Program& program, const Sizes& sizes) {
   return std::nullopt;
 }
 
+std::vector<InputValue> variantValues(const Dynamic& holder, const Dynamic& variant) {
+  std::vector<InputValue> values;
+  for (const InputValue& value : holder.values) {
+    if (value.symbol >= holder.symbols.size()) continue;
+    const std::string& name = holder.symbols[value.symbol].name;
+    for (uint32_t s = 0; s < variant.symbols.size(); ++s)
+      if (variant.symbols[s].name == name) values.push_back({value.input, value.element, s});
+  }
+  return values;
+}
+
 std::string variantText(const Dynamic& holder, const Variant& variant) {
   std::string text;
   for (size_t s = 0; s < variant.sizes.size(); ++s)
@@ -156,7 +167,13 @@ StatusOr<std::vector<int64_t>> VariantLinker::symbolSizes(const std::map<std::st
     if (size < symbol->min || size > symbol->max)
       return invalidArgument(strCat("a variant fixes the dimension '", name, "' to ", size, ", which its bounds ",
                                     symbol->min, " to ", symbol->max, " do not hold"));
-    own[static_cast<size_t>(symbol - symbols.begin())] = size;
+    const auto index = static_cast<uint32_t>(symbol - symbols.begin());
+    for (const InputValue& value : program_->dynamic->values)
+      if (value.symbol == index)
+        return unimplemented(strCat("a variant fixes '", name, "', which is a value of the input '",
+                                    program_->inputs[value.input].name,
+                                    "'; variants are of sizes that shapes say, so leave it open"));
+    own[index] = size;
   }
   return own;
 }

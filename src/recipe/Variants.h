@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "hpu/status.h"
+#include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
 #include "recipe/SizeValues.h"
 
@@ -25,6 +26,10 @@ namespace hpu::recipe {
 
 /// The index of the variant that runs launches of these sizes; nothing: the program itself does.
 std::optional<size_t> variantFor(const Program& program, const Sizes& sizes);
+
+/// Dynamic::values of a variant: those of its holder, whose elements say the same sizes. Of free dimensions that the
+/// variant has not, none: what is left then is not verified.
+std::vector<InputValue> variantValues(const Dynamic& holder, const Dynamic& variant);
 
 /// "batch=1, seq=128": what a variant fixes.
 std::string variantText(const Dynamic& holder, const Variant& variant);
@@ -35,7 +40,7 @@ class VariantLinker {
   explicit VariantLinker(Program program);
 
   /// Whether there may be a variant of these sizes. Errors: kInvalidArgument (no such dimension, a size out of its
-  /// bounds).
+  /// bounds), kUnimplemented (the value of an input).
   Status check(const std::map<std::string, int64_t>& sizes) const { return symbolSizes(sizes).status(); }
 
   /// Adds a program that was compiled with these sizes: with the same tensors, and free dimensions that are the others

@@ -27,6 +27,7 @@ class DynamicVerifier {
   Status run() {
     HPU_RETURN_IF_ERROR(verifySymbols());
     HPU_RETURN_IF_ERROR(verifyExprs());
+    HPU_RETURN_IF_ERROR(verifyValues());
     HPU_RETURN_IF_ERROR(verifyGuards());
     HPU_RETURN_IF_ERROR(verifyUnits());
     HPU_RETURN_IF_ERROR(verifySections());
@@ -90,6 +91,34 @@ class DynamicVerifier {
   Status checkExpr(uint32_t expr, const std::string& where) {
     if (expr < dynamic_.exprs.size()) return okStatus();
     return dataLoss(strCat(where, " is size expression ", expr, ", but the program has ", dynamic_.exprs.size()));
+  }
+
+  Status verifyValues() {
+    const std::vector<InputValue>& values = dynamic_.values;
+    if (values.size() > kMaxSymbols) return tooMany("free dimensions that are values", values.size(), kMaxSymbols);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const InputValue& value = values[i];
+      const std::string where = strCat("input value ", i);
+      if (value.input >= program_.inputs.size() || value.symbol >= dynamic_.symbols.size())
+        return dataLoss(strCat(where, " is free dimension ", value.symbol, " of input ", value.input,
+                               ", and the program has ", dynamic_.symbols.size(), " and ", program_.inputs.size()));
+      const TensorType& type = program_.inputs[value.input].type;
+      if (type.element != ElementType::kI64 && type.element != ElementType::kI32)
+        return dataLoss(strCat(where, " is of input ", value.input, ", whose elements are no integers"));
+      const bool isFirst = i == 0 || values[i - 1].input != value.input;
+      const bool isLast = i + 1 == values.size() || values[i + 1].input != value.input;
+      const bool inOrder = i == 0 || values[i - 1].input <= value.input;
+      if (!inOrder || value.element != (isFirst ? 0 : values[i - 1].element + 1) ||
+          (isLast && numElements(type.shape) != int64_t{value.element} + 1))
+        return dataLoss(strCat(where, " is element ", value.element, " of input ", value.input, " of ", type.toString(),
+                               "; an input has all of its elements, in order, or none"));
+    }
+    for (const Patch& patch : dynamic_.patches)
+      if (patch.field == Patch::Field::kInputSize)
+        for (const InputValue& value : values)
+          if (value.input == patch.index)
+            return dataLoss(strCat("input ", patch.index, " says sizes by its values, and has a free shape"));
+    return okStatus();
   }
 
   Status verifyGuards() {
@@ -474,6 +503,10 @@ class DynamicVerifier {
     }
     std::vector<Shape> shapes;
     for (const TensorInfo& input : program_.inputs) shapes.push_back(input.type.shape);
+    for (const InputValue& value : dynamic_.values) {
+      if (value.element == 0) shapes.emplace_back();
+      shapes.back().push_back(samples[value.symbol]);
+    }
     StatusOr<Sizes> solved = solveSizes(program_, shapes);
     if (!solved.ok())
       return dataLoss("the representatives do not follow from the inputs' shapes: " + solved.status().message());

@@ -7,6 +7,7 @@
 #include "recipe/Dynamic.h"
 #include "recipe/RecipeVerifier.h"
 #include "recipe/SizeValues.h"
+#include "recipe/Variants.h"
 #include "recipe/VerifierParts.h"
 
 namespace hpu::recipe {
@@ -83,9 +84,20 @@ class VariantVerifier {
         sizes_[static_cast<size_t>(same - symbols.begin())] = symbol.sample;
       }
     auto left = std::find(sizes_.begin(), sizes_.end(), kDynamic);
-    if (left == sizes_.end()) return okStatus();
+    if (left == sizes_.end()) return verifyValues();
     return dataLoss(strCat(where_, " neither fixes nor has the free dimension '",
                            symbols[static_cast<size_t>(left - sizes_.begin())].name, "'"));
+  }
+
+  /// What elements of inputs say, they say of the variant, too.
+  Status verifyValues() {
+    for (const InputValue& value : holder_.dynamic->values)
+      if (variant_.sizes[value.symbol] != kDynamic)
+        return dataLoss(strCat(where_, " fixes the free dimension '", holder_.dynamic->symbols[value.symbol].name,
+                               "', which is a value of an input"));
+    if (!program_.dynamic || program_.dynamic->values == variantValues(*holder_.dynamic, *program_.dynamic))
+      return okStatus();
+    return dataLoss(where_ + " takes other sizes than the program from the values of inputs");
   }
 
   Status verifyTensors(bool isOutput) {

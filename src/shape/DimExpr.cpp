@@ -291,6 +291,23 @@ std::optional<DimExpr> DimExpr::substitute(const SymbolBindings& bindings) const
   });
 }
 
+std::optional<DimExpr> DimExpr::renamed(const std::map<std::string, std::string>& names) const {
+  return replaced([&](const Factor& factor) -> std::optional<DimExpr> {
+    const Atom& atom = *factor.atom;
+    if (atom.kind == Atom::Kind::kSymbol) {
+      auto other = names.find(atom.name);
+      return symbol(other == names.end() ? atom.name : other->second);
+    }
+    std::vector<DimExpr> args;
+    for (const DimExpr& arg : atom.args) {
+      std::optional<DimExpr> next = arg.renamed(names);
+      if (!next) return std::nullopt;
+      args.push_back(std::move(*next));
+    }
+    return atom.of(args);
+  });
+}
+
 // ---- What bounds decide --------------------------------------------------------------------------
 
 Interval DimExpr::interval(const SymbolBounds& bounds) const {

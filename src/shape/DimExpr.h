@@ -47,6 +47,8 @@ class DimExpr {
   std::optional<int64_t> evaluate(const SymbolBindings& bindings) const;
   /// Replaces the bound names by their sizes.
   std::optional<DimExpr> substitute(const SymbolBindings& bindings) const;
+  /// Gives free dimensions the names that they have in `names`; what becomes equal is joined.
+  std::optional<DimExpr> renamed(const std::map<std::string, std::string>& names) const;
   /// The free dimensions that occur, in order.
   std::vector<std::string> symbols() const;
 

@@ -63,6 +63,12 @@ StatusOr<FreeSizes> parseFreeSizes(const std::vector<std::string>& dims, const s
 }
 
 StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSizes& sizes) {
+  HPU_ASSIGN(LaunchSizes launch, launchSizesFor(recipe, sizes));
+  return std::move(launch.shapes);
+}
+
+StatusOr<LaunchSizes> launchSizesFor(const Recipe& recipe, const FreeSizes& sizes) {
+  const recipe::Program& program = *recipe.program();
   const std::vector<FreeDim> free = recipe.dims();
   for (const auto& [name, size] : sizes.dims) HPU_RETURN_IF_ERROR(checkDim(recipe, name, "--dim"));
   std::map<std::string, int64_t> dims = sizes.dims;
@@ -80,31 +86,51 @@ StatusOr<std::vector<Shape>> inputShapesFor(const Recipe& recipe, const FreeSize
     if (std::find(names.begin(), names.end(), name) == names.end())
       return invalidArgument(strCat("--shape: the recipe has no input '", name, "'; it has ", base::join(names),
                                     base::didYouMean(name, names)));
-  std::vector<Shape> shapes;
-  if (given.size() == names.size()) {  // These say more: "past + seq" where seq is known.
-    HPU_ASSIGN(recipe::Sizes solved, recipe::solveSizes(*recipe.program(), given));
+  LaunchSizes launch;
+  launch.values.resize(names.size());
+  bool allValues = true;
+  if (program.dynamic)
+    for (const recipe::InputValue& value : program.dynamic->values) {
+      auto elements = sizes.values.find(names[value.input]);
+      const std::string& symbol = program.dynamic->symbols[value.symbol].name;
+      const bool isGiven = elements != sizes.values.end() && value.element < elements->second.size();
+      if (isGiven) dims.emplace(symbol, elements->second[value.element]);
+      auto said = dims.find(symbol);
+      allValues &= said != dims.end();
+      if (said != dims.end())
+        launch.values[value.input].push_back(isGiven ? elements->second[value.element] : said->second);
+    }
+  // What must hold between sizes, and what was said of them twice.
+  auto checked = [&](const std::vector<Shape>& shapes) -> Status {
+    HPU_ASSIGN(const std::vector<Shape> numbers, recipe::launchNumbers(program, shapes, launch.values));
+    HPU_ASSIGN(recipe::Sizes solved, recipe::solveSizes(program, numbers));
     for (size_t d = 0; d < free.size(); ++d) {
       auto said = sizes.dims.find(free[d].name);
       if (said != sizes.dims.end() && said->second != solved[d])
         return invalidArgument(
             strCat("dimension '", free[d].name, "' is ", said->second, " by --dim, and ", solved[d], " by the inputs"));
     }
-    return given;
+    return okStatus();
+  };
+  if (given.size() == names.size() && allValues) {  // These say more: "past + seq" where seq is known.
+    HPU_RETURN_IF_ERROR(checked(given));
+    launch.shapes = std::move(given);
+    return launch;
   }
   for (const FreeDim& dim : free)
     if (!dims.contains(dim.name))
       return invalidArgument(strCat("dimension '", dim.name, "' has no size; give --dim ", dim.name, "=SIZE between ",
                                     dim.bounds.min, " and ", dim.bounds.max, ", or an input's --shape or file"));
-  HPU_ASSIGN(shapes, recipe.inputShapes(dims));
+  HPU_ASSIGN(launch.shapes, recipe.inputShapes(dims));
+  const std::vector<Shape>& shapes = launch.shapes;
   for (size_t i = 0; i < names.size(); ++i) {
     auto shape = sizes.shapes.find(names[i]);
     if (shape != sizes.shapes.end() && shape->second != shapes[i])
       return invalidArgument(strCat("input '", names[i], "' is ", recipe.inputText(i), " = ", shapeToString(shapes[i]),
                                     ", but ", shapeToString(shape->second), " was given"));
   }
-  // What must hold between sizes, too.
-  HPU_RETURN_IF_ERROR(recipe::solveSizes(*recipe.program(), shapes).status());
-  return shapes;
+  HPU_RETURN_IF_ERROR(checked(shapes));
+  return launch;
 }
 
 StatusOr<ShapeSweep> parseShapeSweep(const std::string& text, const Recipe& recipe) {

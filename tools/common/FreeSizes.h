@@ -22,10 +22,20 @@ namespace hpu::tools {
 struct FreeSizes {
   std::map<std::string, int64_t> dims;  ///< By the dimension's name.
   std::map<std::string, Shape> shapes;  ///< By the input's name.
+  /// Elements of inputs that say sizes (Recipe::valueInputs), by the input's name.
+  std::map<std::string, std::vector<int64_t>> values;
 };
 /// `dims`: "NAME=SIZE" each; bounds ("NAME=1:512") are the compiler's, and no size. `shapes`: "NAME=1x3x224". Errors:
 /// kInvalidArgument naming the option and its value.
 StatusOr<FreeSizes> parseFreeSizes(const std::vector<std::string>& dims, const std::vector<std::string>& shapes);
+
+/// What a launch says of its inputs.
+struct LaunchSizes {
+  std::vector<Shape> shapes;
+  InputValues values;
+};
+/// Errors: as inputShapesFor.
+StatusOr<LaunchSizes> launchSizesFor(const Recipe& recipe, const FreeSizes& sizes);
 
 /// The shapes of all inputs. Errors: kInvalidArgument naming the dimension or input (unknown, out of bounds, without a
 /// size, or with several).

@@ -22,6 +22,17 @@ double load(const std::vector<uint8_t>& bytes, int64_t index) {
 
 }  // namespace
 
+std::vector<int64_t> HostTensor::integers() const {
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < count(); ++i) {
+    if (type.element == ElementType::kI64)
+      elements.push_back(reinterpret_cast<const int64_t*>(bytes.data())[i]);
+    else if (type.element == ElementType::kI32)
+      elements.push_back(reinterpret_cast<const int32_t*>(bytes.data())[i]);
+  }
+  return elements;
+}
+
 double HostTensor::number(int64_t index) const {
   auto bits = [&] {
     uint16_t value;
@@ -83,6 +94,20 @@ StatusOr<HostTensor> makeTensor(const TensorType& type) {
   tensor.type = type;
   tensor.bytes.resize(bytes);
   return tensor;
+}
+
+StatusOr<HostTensor> integerTensor(const TensorType& type, const std::vector<int64_t>& elements) {
+  HPU_ASSIGN(HostTensor tensor, makeTensor(type));
+  if (tensor.count() == static_cast<int64_t>(elements.size()))
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (type.element == ElementType::kI64)
+        reinterpret_cast<int64_t*>(tensor.bytes.data())[i] = elements[i];
+      else if (type.element == ElementType::kI32)
+        reinterpret_cast<int32_t*>(tensor.bytes.data())[i] = static_cast<int32_t>(elements[i]);
+    }
+  if (tensor.integers() == elements) return tensor;
+  return invalidArgument("the elements of a tensor of " + type.toString() + " cannot be the " +
+                         std::to_string(elements.size()) + " numbers that were given");
 }
 
 HostTensor widened(HostTensor tensor) {

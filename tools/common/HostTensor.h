@@ -20,6 +20,8 @@ struct HostTensor {
   int64_t count() const { return numElements(type.shape); }
   /// One element as a number (i64 beyond 2^53 is rounded).
   double number(int64_t index) const;
+  /// The elements of a tensor of i64 or i32; empty for other types.
+  std::vector<int64_t> integers() const;
 };
 
 /// The bytes of a dense tensor. Errors: kInvalidArgument for a free or negative dimension and for
@@ -27,6 +29,9 @@ struct HostTensor {
 StatusOr<int64_t> checkedBytes(const TensorType& type);
 /// A tensor of zeros.
 StatusOr<HostTensor> makeTensor(const TensorType& type);
+/// A tensor of i64 or i32 with these elements. Errors: kInvalidArgument for another type or number of elements, or one
+/// beyond the type.
+StatusOr<HostTensor> integerTensor(const TensorType& type, const std::vector<int64_t>& elements);
 /// bf16, f16 and f8 as f32; other types as they are.
 HostTensor widened(HostTensor tensor);
 

@@ -72,11 +72,15 @@ Status Session::fit(const std::vector<HostTensor>& inputs) {
     infos.push_back({input.name, input.type});
     shapes.push_back(input.type.shape);
   }
-  if (shapes == inputShapes_) return okStatus();
-  HPU_ASSIGN(std::vector<TensorInfo> outputs, executable_.outputs(shapes));
+  InputValues values(inputs.size());
+  for (int input : recipe_.valueInputs())
+    values[static_cast<size_t>(input)] = inputs[static_cast<size_t>(input)].integers();
+  if (shapes == inputShapes_ && values == inputValues_) return okStatus();
+  HPU_ASSIGN(std::vector<TensorInfo> outputs, executable_.outputs(shapes, values));
   inputShapes_.clear();
   HPU_RETURN_IF_ERROR(allocate(infos, outputs));
   inputShapes_ = std::move(shapes);
+  inputValues_ = std::move(values);
   return okStatus();
 }
 
@@ -109,7 +113,7 @@ Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* mark
   }
   HPU_RETURN_IF_ERROR(mark(kRunUploaded));
   auto start = Clock::now();
-  HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_, inputShapes_));
+  HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_, inputShapes_, inputValues_));
   launchUs_ = 1000 * msSince(start);
   HPU_RETURN_IF_ERROR(mark(kRunLaunched));
   for (size_t i = 0; i < outputs_.size(); ++i) {

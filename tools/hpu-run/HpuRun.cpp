@@ -61,6 +61,9 @@ StatusOr<InputPlan> planInputs(Tool& tool, const Arguments& arguments, const Rec
     if (!added && known->second != tensor.type.shape)
       return invalidArgument(base::strCat("--shape: input '", infos[i].name, "' is ", shapeToString(known->second),
                                           ", but its file has ", shapeToString(tensor.type.shape)));
+    const std::vector<int> values = recipe.valueInputs();
+    if (std::find(values.begin(), values.end(), static_cast<int>(i)) != values.end())
+      plan.sizes.values[infos[i].name] = tensor.integers();
     plan.tensors[i] = std::move(tensor);
     return okStatus();
   };
@@ -94,9 +97,9 @@ StatusOr<InputPlan> planInputs(Tool& tool, const Arguments& arguments, const Rec
 }
 
 StatusOr<std::vector<HostTensor>> makeInputs(const InputPlan& plan, const Recipe& recipe, const FreeSizes& sizes) {
-  std::vector<Shape> shapes;
+  LaunchSizes launch;
   if (!recipe.dims().empty()) {
-    HPU_ASSIGN(shapes, inputShapesFor(recipe, sizes));
+    HPU_ASSIGN(launch, launchSizesFor(recipe, sizes));
   }
   std::vector<HostTensor> inputs;
   for (size_t i = 0; i < recipe.inputs().size(); ++i) {
@@ -105,7 +108,12 @@ StatusOr<std::vector<HostTensor>> makeInputs(const InputPlan& plan, const Recipe
       continue;
     }
     TensorInfo info = recipe.inputs()[i];
-    if (!shapes.empty()) info.type.shape = shapes[i];
+    if (!launch.shapes.empty()) info.type.shape = launch.shapes[i];
+    if (!launch.values.empty() && !launch.values[i].empty()) {
+      HPU_ASSIGN(HostTensor tensor, integerTensor(info.type, launch.values[i]));
+      inputs.push_back(std::move(tensor));
+      continue;
+    }
     HPU_ASSIGN(HostTensor tensor, tensorFrom(plan.specs[i], info));
     inputs.push_back(std::move(tensor));
   }

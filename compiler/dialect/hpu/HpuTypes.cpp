@@ -151,7 +151,11 @@ shape::SymbolBounds sizeBounds(Operation* op) {
 }
 
 int64_t primeOf(int64_t sample) {
-  return sample >> llvm::countr_zero(static_cast<uint64_t>(sample));
+  constexpr int64_t kLeastPrime = 101;  // Of those that representatives are multiples of.
+  sample >>= llvm::countr_zero(static_cast<uint64_t>(sample));
+  for (const int64_t factor : {3, 5, 7})
+    while (sample % factor == 0 && sample / factor >= kLeastPrime) sample /= factor;
+  return sample;
 }
 
 bool dependsOnSamples(Operation* op, RankedTensorType type) {

@@ -204,6 +204,9 @@ void bindCompile(py::module_& module) {
                states.append(py::make_tuple(state.input, state.output, state.capacity.shape));
              return states;
            })
+      .def("value_inputs", &Recipe::valueInputs)
+      .def("input_values", [](const Recipe& recipe,
+                              const std::map<std::string, int64_t>& dims) { return take(recipe.inputValues(dims)); })
       .def("dims",
            [](const Recipe& recipe) {
              py::dict dims;

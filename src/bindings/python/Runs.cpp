@@ -27,6 +27,23 @@ void checkArrays(const std::vector<py::array>& arrays, const std::vector<TensorI
   }
 }
 
+/// The elements of the inputs that say sizes.
+InputValues valuesOf(const Recipe& recipe, const std::vector<py::array>& arrays) {
+  InputValues values(arrays.size());
+  for (int input : recipe.valueInputs()) {
+    const auto i = static_cast<size_t>(input);
+    if (i >= arrays.size()) continue;
+    const py::array& array = arrays[i];
+    for (py::ssize_t e = 0; e < array.size(); ++e) {
+      if (array.itemsize() == sizeof(int64_t))
+        values[i].push_back(static_cast<const int64_t*>(array.data())[e]);
+      else if (array.itemsize() == sizeof(int32_t))
+        values[i].push_back(static_cast<const int32_t*>(array.data())[e]);
+    }
+  }
+  return values;
+}
+
 /// The recipe's inputs with the shapes of a run; shapes that do not fit are the launch's to refuse.
 std::vector<TensorInfo> sized(std::vector<TensorInfo> tensors, const std::vector<Shape>& shapes) {
   if (shapes.size() != tensors.size()) throw py::value_error("a run takes an array for each input and output");
@@ -142,16 +159,17 @@ Program::Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe)
   lane_ = std::make_shared<Lane>(device_->device, recipe_.name());
 }
 
-std::vector<TensorInfo> Program::outputsFor(const std::vector<Shape>& inputs) const {
-  return take(executable_.outputs(inputs));
+std::vector<TensorInfo> Program::outputsFor(const std::vector<Shape>& inputs, const InputValues& values) const {
+  return take(executable_.outputs(inputs, values));
 }
 
 Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
                           const std::vector<Shape>& given, const Held& held, const Event* marks) {
   const bool fixed = recipe_.dims().empty();
   const std::vector<Shape> shapes = fixed ? std::vector<Shape>() : given;
+  const InputValues values = fixed ? InputValues() : valuesOf(recipe_, inputs);
   std::vector<TensorInfo> inputInfos = fixed ? recipe_.inputs() : sized(recipe_.inputs(), shapes);
-  std::vector<TensorInfo> outputInfos = fixed ? recipe_.outputs() : outputsFor(shapes);
+  std::vector<TensorInfo> outputInfos = fixed ? recipe_.outputs() : outputsFor(shapes, values);
   const std::vector<StateInfo> states = recipe_.states();
   if (held.size() != states.size()) throw py::value_error("a run takes the memory of each state");
   // Nothing is copied to and from states.
@@ -173,7 +191,7 @@ Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vecto
     std::vector<Buffer> in = inputs_, out = outputs_;
     for (size_t i = 0; status.ok() && i < states.size(); ++i)
       in[states[i].input] = out[states[i].output] = held[i]->buffer;
-    if (status.ok()) status = executable_.launch(stream, in, out, shapes);
+    if (status.ok()) status = executable_.launch(stream, in, out, shapes, values);
     if (status.ok()) status = mark(tools::kRunLaunched);
     for (size_t i = 0; status.ok() && i < to.size(); ++i)
       if (int64_t bytes = outputInfos[i].type.bytes()) status = stream.copyToHost(to[i], outputs_[i], bytes);
@@ -190,11 +208,12 @@ std::shared_ptr<Request> Program::run(const std::vector<py::array>& inputs, cons
 
 std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
                                          const std::vector<std::shared_ptr<DeviceBuffer>>& outputs,
-                                         const std::vector<Shape>& inputShapes) {
+                                         const std::vector<Shape>& inputShapes, const InputValues& values) {
   std::vector<Buffer> from, to;
   for (const auto& input : inputs) from.push_back(input->buffer);
   for (const auto& output : outputs) to.push_back(output->buffer);
-  Event done = lane_->enqueue([&](Stream& stream) { return executable_.launch(stream, from, to, inputShapes); }, {});
+  Event done =
+      lane_->enqueue([&](Stream& stream) { return executable_.launch(stream, from, to, inputShapes, values); }, {});
   return std::make_shared<Request>(lane_, done, what());
 }
 
@@ -309,8 +328,8 @@ void bindRuns(py::module_& module) {
 
   py::class_<Program, std::shared_ptr<Program>>(module, "Program")
       .def(py::init<std::shared_ptr<OpenDevice>, const Recipe&>())
-      .def("outputs", [](const Program& program,
-                         const std::vector<Shape>& inputs) { return describe(program.outputsFor(inputs)); })
+      .def("outputs", [](const Program& program, const std::vector<Shape>& inputs,
+                         const InputValues& values) { return describe(program.outputsFor(inputs, values)); })
       .def("run", &Program::run)
       .def("launch", &Program::launch)
       .def("profile", &Program::profile)

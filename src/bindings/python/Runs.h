@@ -87,18 +87,18 @@ class Program {
  public:
   Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe);
 
-  /// Names, types and shapes of the outputs for inputs of these shapes.
-  std::vector<TensorInfo> outputsFor(const std::vector<Shape>& inputs) const;
+  /// Names, types and shapes of the outputs for inputs of these shapes and values.
+  std::vector<TensorInfo> outputsFor(const std::vector<Shape>& inputs, const InputValues& values) const;
   using Held = std::vector<std::shared_ptr<DeviceBuffer>>;
   /// Copies in, a launch, copies out. `states` has the memory of each state of the recipe, whose input and output have
-  /// arrays that are not looked at; `shapes` those of all inputs. Arrays are contiguous and of the recipe's sizes (free dimensions: of those that
-  /// the inputs have), and the outputs writable.
+  /// arrays that are not looked at; `shapes` those of all inputs. Arrays are contiguous and of the recipe's sizes (free
+  /// dimensions: of those that the inputs have), and the outputs writable.
   std::shared_ptr<Request> run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
                                const std::vector<Shape>& shapes, const Held& states);
-  /// A launch with the caller's buffers and the shapes of the inputs.
+  /// A launch with the caller's buffers, and the shapes and values of the inputs.
   std::shared_ptr<Request> launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
                                   const std::vector<std::shared_ptr<DeviceBuffer>>& outputs,
-                                  const std::vector<Shape>& inputShapes);
+                                  const std::vector<Shape>& inputShapes, const InputValues& values);
   /// The keys of hpu-run and, in "trace", those of `hpu-trace summary`.
   std::string profile(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
                       const std::vector<Shape>& shapes, const Held& states, int iterations, int warmup, int top);

@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   return replay(argc, argv,
                 {.name = "recipe",
                  .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample()),
-                             recipeOf(variantsSample()), recipeOf(statesSample())},
+                             recipeOf(variantsSample()), recipeOf(statesSample()), recipeOf(valuedSample())},
                  .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
                            anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});

@@ -485,9 +485,21 @@ bool sameDynamics(const Dynamic& a, const Dynamic& b) {
     StoredTables tables;
     tables.dynamic = dynamic;
     for (SectionId id : kDynamicSections) sectionSchema(id, writer, Program{}, tables);
+    sectionSchema(SectionId::kInputValues, writer, Program{}, tables);
     return out;
   };
   return bytes(a) == bytes(b);
+}
+
+Program valuedSample() {
+  Program program = dynamicSample();
+  Dynamic dynamic = *program.dynamic;
+  const auto input = static_cast<uint32_t>(program.inputs.size());
+  program.inputs.push_back({"sizes", {ElementType::kI64, {2}}});
+  program.sections.push_back({SectionKind::kInput, input, 16});
+  dynamic.values = {{input, 0, 0}, {input, 1, 1}};
+  program.dynamic = std::make_shared<const Dynamic>(std::move(dynamic));
+  return program;
 }
 
 }  // namespace hpu::recipe::testing

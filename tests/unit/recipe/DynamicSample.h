@@ -90,6 +90,8 @@ class DynamicBuilder {
 /// bundle with tiles in SRAM, a softmax over past + seq, a gemm over K = past, a chain of two gemms through a ring, and
 /// a kernel that joins inputs of which one may be empty.
 Program dynamicSample(int64_t past = 5, int64_t seq = 6);
+/// The same with one more input, whose two elements say the sizes as well.
+Program valuedSample();
 
 /// Ops of dynamicSample().
 enum DynamicOp : uint32_t {

@@ -324,6 +324,51 @@ TEST(SolveSizes, TwoInputsThatDisagreeAreNamed) {
             "dimension 'seq' is 500 by input 'ids' (dimension 1), and 512 by input 'mask' (dimension 1)");
 }
 
+TEST(SolveSizes, TakesThemFromTheValuesOfInputs) {
+  const Program program = valuedSample();
+  ASSERT_TRUE(verifyProgram(program).ok()) << verifyProgram(program).message();
+  EXPECT_EQ(valueInputs(program), std::vector<uint32_t>{3});
+  const std::vector<Shape> shapes = {{6, 64}, {5, 64}, {11}, {2}};
+  auto numbers = launchNumbers(program, shapes, {{}, {}, {}, {5, 6}});
+  ASSERT_TRUE(numbers.ok()) << numbers.status().message();
+  auto sizes = solveSizes(program, *numbers);
+  ASSERT_TRUE(sizes.ok()) << sizes.status().message();
+  EXPECT_EQ(*sizes, (Sizes{5, 6}));
+  const std::vector<std::pair<std::vector<int64_t>, const char*>> cases = {
+      {{5, 7}, "dimension 'seq' is 7 by input 'sizes' (element 1), and 6 by input 'x' (dimension 0)"},
+      {{97, 6}, "dimension 'past' is 97 by input 'sizes' (element 0), outside of its bounds 0 to 96"},
+      {{-1, 6}, "dimension 'past' is -1 by input 'sizes' (element 0), outside of its bounds 0 to 96"},
+      {{5}, "the launch gives 1 values of input 'sizes', which has 2"},
+  };
+  for (const auto& [values, expected] : cases) {
+    auto wrong = launchNumbers(program, shapes, {{}, {}, {}, values});
+    ASSERT_TRUE(wrong.ok());
+    EXPECT_EQ(solveSizes(program, *wrong).status().message(), expected);
+  }
+  EXPECT_EQ(solveSizes(program, shapes).status().message(),
+            "the values of input 'sizes' say sizes, and the launch does not give them (LaunchArguments::inputValues)");
+  EXPECT_EQ(launchNumbers(program, shapes, {{5, 6}}).status().message(),
+            "the launch has values of 1 inputs, the recipe has 4 (those whose values say no size are empty)");
+}
+
+TEST(Dynamic, ValuesOfInputsAreOfAllElementsInOrder) {
+  const Program good = valuedSample();
+  auto problem = [&](const std::function<void(Program&, Dynamic&)>& change) {
+    Program program = good;
+    Dynamic dynamic = *good.dynamic;
+    change(program, dynamic);
+    program.dynamic = std::make_shared<const Dynamic>(std::move(dynamic));
+    return verifyProgram(program).message();
+  };
+  EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values.pop_back(); }), HasSubstr("all of its elements"));
+  EXPECT_THAT(problem([](Program&, Dynamic& d) { std::swap(d.values[0], d.values[1]); }), HasSubstr("in order"));
+  EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[0].input = 9; }), HasSubstr("of input 9"));
+  EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values[1].symbol = 2; }), HasSubstr("free dimension 2"));
+  EXPECT_THAT(problem([](Program& p, Dynamic&) { p.inputs[3].type.element = ElementType::kU8; }),
+              HasSubstr("integers"));
+  EXPECT_THAT(problem([](Program&, Dynamic& d) { d.values = {{0, 0, 0}}; }), HasSubstr("integers"));
+}
+
 TEST(SolveSizes, AProgramOfFixedSizesHasItsShapesOnly) {
   const Program program = sampleProgram();
   EXPECT_TRUE(solveSizes(program, {{4, 8, 6, 6}}).ok());

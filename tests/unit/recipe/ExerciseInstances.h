@@ -45,6 +45,9 @@ inline std::string exerciseInstances(const Program& program) {
     for (const TensorInfo& input : program.inputs) shapes.push_back(input.type.shape);
     for (Shape& shape : shapes)
       if (!shape.empty()) shape[0] = sizes.empty() ? 1 : sizes[0];
+    for (uint32_t input : valueInputs(program))
+      shapes.emplace_back(static_cast<size_t>(std::max<int64_t>(numElements(program.inputs[input].type.shape), 0)),
+                          sizes.empty() ? 1 : sizes[0]);
     solveSizes(program, shapes).status().ignore();
   }
   // What runs in the program's place for some sizes, with the program's memory.

@@ -59,6 +59,12 @@ const SampleFile& variantsFile() {
   return file;
 }
 
+/// Of one whose sizes are values of an input, too.
+const SampleFile& valuedFile() {
+  static const SampleFile file = fileOf(valuedSample());
+  return file;
+}
+
 /// Reads bytes that end where an exactly sized allocation does, so that ASan sees a read beyond
 /// them.
 StatusOr<std::shared_ptr<const Program>> readExact(const uint8_t* data, size_t size) {
@@ -226,6 +232,14 @@ TEST(HostileRecipe, EveryFieldOfStatesWithHostileValuesIsAnErrorOrSafe) {
   EXPECT_GT(tries.refused, 2 * tries.accepted);
 }
 
+TEST(HostileRecipe, EveryFieldOfInputValuesWithHostileValuesIsAnErrorOrSafe) {
+  EXPECT_TRUE(expectErrorOrSafe(valuedFile().bytes, "unchanged"));
+  const Tries tries =
+      tryFields(valuedFile(), [](const EncodedField& field) { return field.section == SectionId::kInputValues; });
+  // Two elements may say the same size.
+  EXPECT_GT(tries.refused, 3 * tries.accepted);
+}
+
 TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) {
   const std::vector<uint8_t>& good = sampleFile().bytes;
   const uint64_t end = kHeaderBytes + kEntryBytes * loadLe<uint32_t>(good.data() + kAtNumSections);
@@ -247,8 +261,8 @@ TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) 
 TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
   std::mt19937_64 random(17);
   for (int trial = 0; trial < 6000; ++trial) {
-    const SampleFile* files[] = {&sampleFile(), &dynamicFile(), &variantsFile(), &statesFile()};
-    const SampleFile& file = *files[trial % 4];
+    const SampleFile* files[] = {&sampleFile(), &dynamicFile(), &variantsFile(), &statesFile(), &valuedFile()};
+    const SampleFile& file = *files[trial % 5];
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];

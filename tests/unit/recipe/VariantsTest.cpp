@@ -146,6 +146,45 @@ TEST(VariantRecipe, NeedsAReaderThatKnowsItsSection) {
   FAIL() << "there is no section of variants";
 }
 
+/// With an input whose element says `past`.
+Program counted(Program program) {
+  const auto input = static_cast<uint32_t>(program.inputs.size());
+  program.inputs.push_back({"count", {ElementType::kI64, {1}}});
+  program.sections.push_back({SectionKind::kInput, input, 8});
+  Dynamic dynamic = *program.dynamic;
+  for (uint32_t s = 0; s < dynamic.symbols.size(); ++s)
+    if (dynamic.symbols[s].name == "past") dynamic.values = {{input, 0, s}};
+  program.dynamic = std::make_shared<const Dynamic>(std::move(dynamic));
+  return program;
+}
+
+TEST(VariantRecipe, HasTheInputValuesOfItsHolder) {
+  VariantLinker linker(counted(positionsSample()));
+  const Status fixed = linker.check({{"past", 4}});
+  EXPECT_EQ(fixed.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(fixed.message(), HasSubstr("a value of the input 'count'"));
+  ASSERT_TRUE(linker.add({{"seq", 16}}, counted(positionsSample({{"seq", 16}}))).ok());
+  const std::shared_ptr<const Program> linked = linker.finish();
+  ASSERT_TRUE(verifyProgram(*linked).ok()) << verifyProgram(*linked).message();
+  auto bytes = writeRecipe(*linked);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto program = read(*bytes);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  // Of the dimensions that the variant leaves open, `past` is the only one.
+  ASSERT_EQ(linked->dynamic->values, (std::vector<InputValue>{{2, 0, 0}}));
+  EXPECT_EQ((*program)->variants[0].program->dynamic->values, (std::vector<InputValue>{{2, 0, 0}}));
+  EXPECT_TRUE(writeRecipe(**program).value() == *bytes);
+  EXPECT_EQ(solveSizes(*(*program)->variants[0].program, {{16, 64}, {3, 64}, {1}, {3}}).value(), Sizes{3});
+
+  Program changed = *linked;
+  Program other = *changed.variants[0].program;
+  Dynamic without = *other.dynamic;
+  without.values.clear();
+  other.dynamic = std::make_shared<const Dynamic>(std::move(without));
+  changed.variants[0].program = std::make_shared<const Program>(std::move(other));
+  EXPECT_THAT(verifyProgram(changed).message(), HasSubstr("takes other sizes than the program"));
+}
+
 TEST(VariantVerifier, RefusesWhatDoesNotFitItsHolder) {
   struct Case {
     std::function<void(Program& holder, Variant& variant, Program& program)> change;

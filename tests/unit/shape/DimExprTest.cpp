@@ -59,6 +59,13 @@ TEST(DimExpr, EvaluatesAndSubstitutes) {
   EXPECT_EQ(e("select(a == 1, b, a)").substitute({{"a", 1}})->text(), "b");
 }
 
+TEST(DimExpr, JoinsWhatNewNamesMakeEqual) {
+  EXPECT_EQ(e("2*n*m + n").renamed({{"m", "n"}})->text(), e("2*n*n + n").text());
+  EXPECT_EQ(e("max(floor(h / 2), w) - floor(v / 2)").renamed({{"v", "h"}, {"w", "u"}}),
+            e("max(floor(h / 2), u) - floor(h / 2)"));
+  EXPECT_EQ(e("a - b").renamed({{"b", "a"}}), DimExpr(0));
+}
+
 TEST(DimExpr, FailsOnOverflow) {
   EXPECT_FALSE(DimExpr(INT64_MAX).plus(DimExpr(1)));
   EXPECT_FALSE(e("n").times(DimExpr(INT64_MAX))->times(DimExpr(2)));

@@ -152,13 +152,15 @@ class Session:
         """As run(), but returns a Future at once. Inputs are copied: they may be changed after the call."""
         return self._enqueue(inputs, raw, True, state)
 
-    def launch(self, inputs, outputs):
+    def launch(self, inputs, outputs, values=None):
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
-        result is `outputs`. What is enqueued on this session runs in order."""
+        result is `outputs`. What is enqueued on this session runs in order. values: the elements of the inputs that say
+        sizes (a "k", the limit of a range), by name, which are not read from the device."""
         self._check_open()
+        elements = self._elements(values or {})
         sides, shapes = [], []
         for kind, given in (("input", inputs), ("output", outputs)):
-            infos = self._recipe.inputs if kind == "input" else self._outputs_for(shapes)
+            infos = self._recipe.inputs if kind == "input" else self._outputs_for(shapes, elements)
             buffers = named(given, infos, kind)
             for info, buffer in zip(infos, buffers):
                 if not isinstance(buffer, Buffer):
@@ -169,7 +171,7 @@ class Session:
             sides.append([buffer._core for buffer in buffers])
             if kind == "input" and self._recipe.dims:
                 shapes = [list(buffer.shape) for buffer in buffers]
-        return Future(_track(self._core.launch(*sides, shapes), self._device), lambda: outputs)
+        return Future(_track(self._core.launch(*sides, shapes, elements), self._device), lambda: outputs)
 
     def profile(self, *inputs, iters=10, warmup=1, top=10):
         """Times runs on both clocks: a dict with the keys of `hpu-run --json` (device_time_us is modelled,
@@ -212,11 +214,29 @@ class Session:
         self._check_open()
         return core
 
-    def _outputs_for(self, shapes):
-        """The outputs for inputs of these shapes."""
+    def _elements(self, given):
+        """The elements of the inputs that say sizes, in the order of the inputs; empty for all others."""
+        names = [self._recipe.inputs[index].name for index in self._recipe._core.value_inputs()]
+        for name in given:
+            if name not in names:
+                raise InvalidArgumentError(f"values['{name}']: the elements of no input of this name say sizes "
+                                           f"({', '.join(names) or 'of none do'})")
+        for name in names:
+            if name not in given:
+                raise InvalidArgumentError(f"the elements of input '{name}' say sizes: give them as values={{'{name}': ...}}")
+        return [[int(element) for element in np.ravel(given[info.name])] if info.name in names else []
+                for info in self._recipe.inputs]
+
+    def _elements_of(self, arrays):
+        """The same, of arrays in the order of the inputs."""
+        return self._elements({self._recipe.inputs[index].name: arrays[index]
+                               for index in self._recipe._core.value_inputs()})
+
+    def _outputs_for(self, shapes, elements):
+        """The outputs for inputs of these shapes and elements."""
         if not self._recipe.dims:
             return self._recipe.outputs
-        return [TensorInfo(*one) for one in self._core_open().outputs(shapes)]
+        return [TensorInfo(*one) for one in self._core_open().outputs(shapes, elements)]
 
     def _enqueue(self, inputs, raw, copy, state):
         call = _Call(self, inputs, state)
@@ -254,7 +274,7 @@ class _Call:
             self.arrays.append(np.empty(0, recipe.inputs[index].bits_dtype) if index in held else next(given))
             shapes.setdefault(index, self.arrays[-1].shape)
         self.shapes = [list(shapes[index]) for index in range(len(recipe.inputs))]
-        self.infos = session._outputs_for(self.shapes)
+        self.infos = session._outputs_for(self.shapes, session._elements_of(self.arrays))
         if self._own:
             for one, _ in pairs:
                 self._state._assign(recipe.inputs[one].name, self.arrays[one])

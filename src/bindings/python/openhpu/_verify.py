@@ -28,9 +28,15 @@ def random_inputs(recipe, seed=0, low=None, high=None, *, dims=None):
     [-1, 1), integers and booleans 0 or 1, unless a range is given. dims: sizes of the recipe's free dimensions, by name."""
     seed = integer("seed", seed, high=(1 << 64) - 1) % (1 << 64)
     span = None if low is None and high is None else (-1.0 if low is None else low, 1.0 if high is None else high)
-    shapes = recipe._core.input_shapes({name: integer(name, size) for name, size in (dims or {}).items()})
+    sizes = {name: integer(name, size) for name, size in (dims or {}).items()}
+    shapes = recipe._core.input_shapes(sizes)
+    elements = recipe._core.input_values(sizes)
     infos = [info._replace(shape=tuple(shape)) for info, shape in zip(recipe.inputs, shapes)]
-    return {info.name: _decoded(info, _core.random(info.dtype, list(info.shape), seed, span)) for info in infos}
+    random = {info.name: _decoded(info, _core.random(info.dtype, list(info.shape), seed, span)) for info in infos}
+    for info, own in zip(infos, elements):
+        if own:
+            random[info.name] = np.array(own, dtype=info.numpy_dtype).reshape(info.shape)
+    return random
 
 
 def _interpreted(path, infos, inputs, given):

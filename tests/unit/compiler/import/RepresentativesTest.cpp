@@ -52,6 +52,25 @@ TEST(Representatives, AreLargeFirstAndThenWithinTheBounds) {
   EXPECT_EQ(narrow->back().at("a"), 13);
 }
 
+/// Which of two is larger decides whether what lies between them is empty; a third of one has to be a size.
+TEST(Representatives, AreInBothOrdersAndMultiplesOfSmallNumbers) {
+  const auto all = representativesOf({{"a", {0, 20}}, {"b", {1, 40}}, {"c", {1, 40}}, {"d", {1, 4096}}}, {40});
+  ASSERT_TRUE(all.ok());
+  bool isLarger[2] = {}, isThird = false, isSmallInOrder = false, isSmallReversed = false;
+  for (const SizeAssignment& sizes : *all) {
+    const int64_t a = sizes.at("a"), b = sizes.at("b"), c = sizes.at("c"), d = sizes.at("d");
+    if (!isSmall(sizes)) {
+      isLarger[a < b] = true;
+      isThird |= a % 3 == 0 && b % 3 == 0 && c % 3 == 0 && d % 3 == 0;
+    } else if (a <= 20 && b <= 40 && c <= 40 && d > 100) {
+      isSmallInOrder |= a < b && b < c;
+      isSmallReversed |= b > c;
+    }
+  }
+  EXPECT_TRUE(isLarger[0] && isLarger[1]);
+  EXPECT_TRUE(isThird && isSmallInOrder && isSmallReversed);
+}
+
 TEST(Representatives, AreTooFewForVeryManyDimensions) {
   shape::SymbolBounds bounds;
   for (int i = 0; i < 40; ++i) bounds["d" + std::to_string(i)] = {1, 10};

@@ -48,6 +48,30 @@ TEST(FreeSizes, ComeByNameByShapeOrBoth) {
   EXPECT_EQ(shapesOf({"past=7", "seq=1:32"}, {"x=2x5"}).value(), expected);
 }
 
+/// The elements of an input that say sizes come by name, or with its file.
+TEST(FreeSizes, AreValuesOfInputs) {
+  const Recipe recipe(std::make_shared<const recipe::Program>(recipe::testing::valuedSample()));
+  const std::vector<Shape> shapes = {{6, 64}, {5, 64}, {11}, {2}};
+  const InputValues values = {{}, {}, {}, {5, 6}};
+  FreeSizes byName, byFile;
+  byName.dims = {{"past", 5}, {"seq", 6}};
+  byFile.values = {{"sizes", {5, 6}}};
+  FreeSizes byAll = byFile;
+  byAll.shapes = {{"x", shapes[0]}, {"cache", shapes[1]}, {"mask", shapes[2]}, {"sizes", shapes[3]}};
+  for (const FreeSizes& sizes : {byName, byFile, byAll}) {
+    auto launch = launchSizesFor(recipe, sizes);
+    ASSERT_TRUE(launch.ok()) << launch.status().toString();
+    EXPECT_EQ(launch->shapes, shapes);
+    EXPECT_EQ(launch->values, values);
+  }
+  byFile.dims = {{"past", 7}};
+  EXPECT_THAT(launchSizesFor(recipe, byFile).status().message(),
+              HasSubstr("'past' is 5 by input 'sizes' (element 0), and 7 by input 'cache'"));
+  byAll.values["sizes"] = {5, 7};
+  EXPECT_THAT(launchSizesFor(recipe, byAll).status().message(),
+              HasSubstr("'seq' is 7 by input 'sizes' (element 1), and 6 by input 'x'"));
+}
+
 TEST(FreeSizes, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(errorOf({"batch=2", "past=7"}, {}),
             "dimension 'seq' has no size; give --dim seq=SIZE between 1 and 32, or an input's --shape or file");

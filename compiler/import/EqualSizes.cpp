@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/EqualSizes.h"
+
+#include <set>
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/TensorOf.h"
+#include "mlir/IR/Builders.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using ir::SymDim;
+using ir::SymShape;
+using shape::DimExpr;
+
+namespace {
+
+/// On a module: pairs of names that have one representative.
+constexpr llvm::StringLiteral kEqualSizesAttr = "hpu.equal_sizes";
+/// On a module: by input, the names of its sizes before it took those of others.
+constexpr llvm::StringLiteral kDeclaredSizesAttr = "hpu.declared_sizes";
+
+SymShape shapeOf(mlir::Value value) {
+  return ir::symShape(ir::tensorOf(value));
+}
+
+}  // namespace
+
+struct EqualSizes::Finder {
+  EqualSizes& sizes;
+
+  void join(const SymDim& a, const SymDim& b) {
+    const std::optional<DimExpr> x = ir::exprOf(a), y = ir::exprOf(b);
+    if (!x || !y || !x->asSymbol() || !y->asSymbol()) return;
+    std::string first = sizes.standFor(*x->asSymbol()), second = sizes.standFor(*y->asSymbol());
+    if (first > second) std::swap(first, second);
+    if (first != second) sizes.same_[second] = first;
+  }
+  void align(ArrayRef<SymDim> a, ArrayRef<SymDim> b) {
+    for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) join(a[a.size() - i], b[b.size() - i]);
+  }
+  void visit(Operation& op) {
+    if (auto concat = dyn_cast<ir::ConcatOp>(&op)) {
+      const SymShape first = shapeOf(concat.getInputs().front());
+      for (mlir::Value input : concat.getInputs().drop_front())
+        for (auto [d, dim] : llvm::enumerate(shapeOf(input)))
+          if (d != concat.getAxis()) join(first[d], dim);
+      return;
+    }
+    if (auto matmul = dyn_cast<ir::MatMulOp>(&op)) {
+      const SymShape left = shapeOf(matmul.getLhs()), right = shapeOf(matmul.getRhs());
+      join(left.back(), right[right.size() - 2]);
+      return align(ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
+    }
+    auto hpuOp = dyn_cast<ir::HpuOp>(&op);
+    if (!hpuOp || !hpuOp.isElementwise() || isa<ir::BatchNormOp>(&op)) return;
+    for (unsigned i = 1; i < op.getNumOperands(); ++i)
+      for (unsigned j = 0; j < i; ++j) align(shapeOf(op.getOperand(i)), shapeOf(op.getOperand(j)));
+  }
+};
+
+EqualSizes::EqualSizes(func::FuncOp main) {
+  Finder finder{*this};
+  for (Operation& op : main.getBody().front()) finder.visit(op);
+}
+
+std::string EqualSizes::standFor(std::string name) const {
+  for (auto found = same_.find(name); found != same_.end(); found = same_.find(name)) name = found->second;
+  return name;
+}
+
+void EqualSizes::record(ModuleOp module, const shape::SymbolBindings& sizes) const {
+  Builder builder(module.getContext());
+  SmallVector<mlir::Attribute> same;
+  for (const auto& [name, size] : sizes)
+    if (const std::string one = standFor(name); one != name && sizes.count(one))
+      same.push_back(builder.getStrArrayAttr({one, name}));
+  if (!same.empty()) module->setAttr(kEqualSizesAttr, builder.getArrayAttr(same));
+}
+
+std::vector<std::pair<std::string, std::string>> equalSizes(ModuleOp module) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (auto all = module->getAttrOfType<ArrayAttr>(kEqualSizesAttr))
+    for (auto pair : all.getAsRange<ArrayAttr>())
+      pairs.emplace_back(cast<StringAttr>(pair[0]).str(), cast<StringAttr>(pair[1]).str());
+  return pairs;
+}
+
+void renameInputs(ModuleOp module, const std::map<std::string, std::string>& same) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  std::set<std::string> names;
+  for (const auto& [one, other] : equalSizes(module)) names.insert({one, other});
+  if (!main || names.empty()) return;
+  Builder builder(module.getContext());
+  SmallVector<NamedAttribute> declared;
+  for (BlockArgument argument : main.getArguments()) {
+    const RankedTensorType type = ir::tensorOf(argument);
+    SymShape shape = ir::symShape(type);
+    SmallVector<mlir::Attribute> old;
+    bool isRenamed = false;
+    for (SymDim& dim : shape) {
+      old.push_back(dim.isNamed() ? dim.symbol : builder.getStringAttr(""));
+      auto other = dim.isNamed() ? same.find(dim.symbol.str()) : same.end();
+      if (other == same.end() || !names.count(other->first)) continue;
+      dim.symbol = builder.getStringAttr(other->second);
+      isRenamed = true;
+    }
+    auto input = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hpu.name");
+    if (!isRenamed || !input) continue;
+    declared.push_back(builder.getNamedAttr(input, builder.getArrayAttr(old)));
+    argument.setType(ir::withOrder(ir::tensorType(shape, type.getElementType()), ir::physicalOrder(type)));
+  }
+  if (!declared.empty()) module->setAttr(kDeclaredSizesAttr, builder.getDictionaryAttr(declared));
+}
+
+ArrayAttr declaredSizes(ModuleOp module, llvm::StringRef input) {
+  auto all = module->getAttrOfType<DictionaryAttr>(kDeclaredSizesAttr);
+  return all ? all.getAs<ArrayAttr>(input) : ArrayAttr();
+}
+
+}  // namespace hpu::importer
