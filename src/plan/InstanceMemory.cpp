@@ -292,9 +292,9 @@ void InstanceMemory::placeWorkspace() {
 
 // ---- The whole ---------------------------------------------------------------------------------------
 
-Status InstanceMemory::plan(const recipe::TileChoice& choice) {
+Status InstanceMemory::plan(const Cuts& cuts) {
   plan_ = {};
-  plan_.cuts = choice.slices;
+  plan_.cuts = cuts;
   plan_.spilled.resize(dynamic_.tiles.size());
   HPU_RETURN_IF_ERROR(shapeAll());
   HPU_RETURN_IF_ERROR(fitTiles());

@@ -42,7 +42,7 @@ class InstanceMemory {
 
   /// Cuts units as the choice says, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies
   /// in the workspace. Errors: kOutOfRange when a size has no value.
-  Status plan(const recipe::TileChoice& choice);
+  Status plan(const Cuts& cuts);
   /// Takes over a plan of other sizes. False when it does not serve these: something is larger, or there would be
   /// another number of slices.
   StatusOr<bool> reuse(const MemoryPlan& plan);

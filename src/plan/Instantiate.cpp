@@ -28,7 +28,6 @@ using recipe::Program;
 using recipe::SizeValues;
 
 struct InstancePlan {
-  size_t choice = 0;
   MemoryPlan memory;
   std::vector<uint32_t> order;  ///< Of commands, as Issued has it.
   recipe::Estimates estimates;
@@ -37,6 +36,8 @@ struct InstancePlan {
 namespace {
 
 constexpr double kPicosecondsPerUs = 1e6;
+/// Commands of all instances of some sizes that are priced beside the first one, at 10 us each.
+constexpr int64_t kMostPriced = 4096;
 
 Status checkSizes(const Program& program, const Sizes& sizes) {
   if (program.dynamic) return recipe::checkBounds(*program.dynamic, sizes);
@@ -59,6 +60,23 @@ size_t choiceFor(const Dynamic& dynamic, const Sizes& sizes) {
     if (holds) return c;
   }
   return dynamic.choices.size() - 1;
+}
+
+/// The cuts that an instance may have: those of the choice for its sizes, then those of the other choices, and coarser
+/// ones, for sizes that lie far below those that a choice was made at.
+std::vector<Cuts> cutsFor(const Dynamic& dynamic, const Sizes& sizes) {
+  constexpr int kCoarser = 2;
+  const size_t first = choiceFor(dynamic, sizes);
+  std::vector<Cuts> all = {dynamic.choices[first].slices};
+  for (int halvings = 0; halvings <= kCoarser; ++halvings)
+    for (const recipe::TileChoice& choice : dynamic.choices) {
+      Cuts cuts = choice.slices;
+      for (auto& unit : cuts)
+        for (auto& part : unit)
+          for (uint32_t& slices : part) slices = (slices + (1u << halvings) - 1) >> halvings;
+      if (std::find(all.begin(), all.end(), cuts) == all.end()) all.push_back(std::move(cuts));
+    }
+  return all;
 }
 
 Status patchTensors(std::vector<TensorInfo>& tensors, Patch::Field field, const Dynamic& dynamic,
@@ -97,22 +115,32 @@ recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, co
 /// Makes one instance.
 class Maker {
  public:
-  Maker(const Program& source, const Sizes& sizes, const arch::TargetDesc& target)
+  Maker(const Program& source, const SizeValues& values, const arch::TargetDesc& target)
       : source_(source),
         dynamic_(*source.dynamic),
-        sizes_(sizes),
         target_(target),
-        values_(dynamic_, sizes),
+        values_(values),
         program_(std::make_shared<Program>()) {}
 
-  /// All with a plan of its own.
-  StatusOr<std::shared_ptr<Program>> make(InstancePlan* made) {
+  /// What came of cuts: the slices of all units, for each part the box.
+  using Boxes = std::vector<std::vector<std::vector<int64_t>>>;
+
+  /// All with a plan of its own. Null when `known` has its slices already, or when it has more than `mostCommands`.
+  StatusOr<std::shared_ptr<Program>> make(const Cuts& cuts, std::vector<Boxes>& known, int64_t& mostCommands,
+                                          InstancePlan* made) {
     HPU_RETURN_IF_ERROR(copy());
     InstanceMemory memory(*program_, dynamic_, values_, target_);
-    const size_t choice = choiceFor(dynamic_, sizes_);
-    HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choice]));
+    HPU_RETURN_IF_ERROR(memory.plan(cuts));
+    Boxes boxes(dynamic_.units.size());
+    for (uint32_t u = 0; u < boxes.size(); ++u)
+      for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p) boxes[u].push_back(memory.box(u, p));
+    std::shared_ptr<Program> none;
+    if (std::find(known.begin(), known.end(), boxes) != known.end()) return none;
+    known.push_back(std::move(boxes));
     HPU_RETURN_IF_ERROR(lay(memory));
     HPU_RETURN_IF_ERROR(checkUnits(memory));
+    mostCommands -= commands_;
+    if (mostCommands < 0) return none;
     const IssueContext context{*program_, reads_, target_, target_.clock()};
     std::vector<std::vector<SlicedCommand>> sliced;
     sliced.reserve(units_.size());
@@ -124,14 +152,13 @@ class Maker {
     program_->estimates.deviceTimeUs = static_cast<double>(issued.time) / kPicosecondsPerUs;
     program_->estimates.lowerBoundUs = static_cast<double>(issued.lowerBound) / kPicosecondsPerUs;
     HPU_RETURN_IF_ERROR(recipe::verifyCommands(*program_));
-    if (made) *made = {choice, memory.decided(), std::move(issued.order), program_->estimates};
+    if (made) *made = {memory.decided(), std::move(issued.order), program_->estimates};
     return program_;
   }
 
   /// With the plan of larger sizes; null when it does not serve these.
   StatusOr<std::shared_ptr<Program>> makeFrom(const InstancePlan& plan) {
     std::shared_ptr<Program> none;
-    if (choiceFor(dynamic_, sizes_) != plan.choice) return none;
     HPU_RETURN_IF_ERROR(copy());
     InstanceMemory memory(*program_, dynamic_, values_, target_);
     HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
@@ -146,11 +173,19 @@ class Maker {
     return program_;
   }
 
-  StatusOr<uint64_t> workspace() {
+  /// The most that any of the cuts needs.
+  StatusOr<uint64_t> workspace(const std::vector<Cuts>& all) {
     HPU_RETURN_IF_ERROR(copy());
     InstanceMemory memory(*program_, dynamic_, values_, target_);
-    HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choiceFor(dynamic_, sizes_)]));
-    return static_cast<uint64_t>(memory.decided().workspaceBytes);
+    int64_t most = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Status planned = memory.plan(all[i]);
+      if (planned.ok())
+        most = std::max(most, memory.decided().workspaceBytes);
+      else if (i == 0)
+        return planned;
+    }
+    return static_cast<uint64_t>(most);
   }
 
  private:
@@ -341,6 +376,7 @@ class Maker {
       for (const DynamicUnit::Part& part : dynamic_.units[u].parts) ops += static_cast<int64_t>(part.ops.size());
       commands += memory.slices(u) * ops;
     }
+    commands_ = commands;
     if (commands > recipe::kMaxInstanceCommands)
       return resourceExhausted(
           strCat("the program would have ", commands, " commands, more than ", recipe::kMaxInstanceCommands));
@@ -361,13 +397,36 @@ class Maker {
 
   const Program& source_;
   const Dynamic& dynamic_;
-  const Sizes& sizes_;
   const arch::TargetDesc& target_;
-  const SizeValues values_;
+  const SizeValues& values_;
   std::shared_ptr<Program> program_;
   std::vector<IssueUnit> units_;
   recipe::KernelReads reads_;
+  int64_t commands_ = 0;
 };
+
+/// The fastest instance that any of the cuts makes. The first of them must serve; of the others only some are tried
+/// where all would be too many commands to price.
+StatusOr<std::shared_ptr<Program>> makeFastest(const Program& program, const Sizes& sizes,
+                                               const arch::TargetDesc& target, const std::vector<Cuts>& all,
+                                               InstancePlan* plan) {
+  const SizeValues values(*program.dynamic, sizes);
+  std::vector<Maker::Boxes> known;
+  std::shared_ptr<Program> best;
+  int64_t left = kMostPriced;
+  for (const Cuts& cuts : all) {
+    InstancePlan own;
+    int64_t most = best ? left : INT64_MAX;
+    auto made = Maker(program, values, target).make(cuts, known, most, plan ? &own : nullptr);
+    if (best) left = most;
+    if (!made.ok() && !best) return made.status();  // Its own choice must serve; what another one cannot is left out.
+    if (!made.ok() || !*made) continue;
+    if (best && (*made)->estimates.deviceTimeUs >= best->estimates.deviceTimeUs) continue;
+    best = *made;
+    if (plan) *plan = std::move(own);
+  }
+  return best;
+}
 
 /// "making the program for seq = 5".
 std::string making(const Program& program, const Sizes& sizes) {
@@ -387,7 +446,8 @@ StatusOr<std::vector<TensorInfo>> outputsFor(const Program& program, const Sizes
 
 StatusOr<uint64_t> workspaceBytes(const Program& program, const Sizes& sizes, const arch::TargetDesc& target) {
   HPU_RETURN_IF_ERROR(checkSizes(program, sizes));
-  if (program.dynamic) return Maker(program, sizes, target).workspace();
+  if (program.dynamic)
+    return Maker(program, SizeValues(*program.dynamic, sizes), target).workspace(cutsFor(*program.dynamic, sizes));
   uint64_t bytes = 0;
   for (const recipe::Section& section : program.sections)
     if (section.kind == recipe::SectionKind::kWorkspace) bytes += section.bytes;
@@ -395,10 +455,12 @@ StatusOr<uint64_t> workspaceBytes(const Program& program, const Sizes& sizes, co
 }
 
 StatusOr<std::shared_ptr<Program>> instantiate(const Program& program, const Sizes& sizes,
-                                               const arch::TargetDesc& target) {
+                                               const arch::TargetDesc& target, const recipe::TileChoice* only) {
   HPU_RETURN_IF_ERROR(checkSizes(program, sizes));
   if (!program.dynamic) return std::make_shared<Program>(program);
-  auto made = Maker(program, sizes, target).make(nullptr);
+  const Dynamic& dynamic = *program.dynamic;
+  auto made =
+      makeFastest(program, sizes, target, only ? std::vector<Cuts>{only->slices} : cutsFor(dynamic, sizes), nullptr);
   if (!made.ok()) return made.status().withContext(making(program, sizes));
   return made;
 }
@@ -450,17 +512,17 @@ StatusOr<std::shared_ptr<Program>> Instances::get(const Sizes& sizes) {
   Sizes end;
   for (size_t s = 0; s < sizes.size(); ++s) end.push_back(std::min(bucketEnd(sizes[s]), dynamic.symbols[s].max));
   // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several
-  // choices of tiles, of other numbers of slices, and its end is no sizes where guards do not hold.
+  // numbers of slices, and its end is no sizes where guards do not hold.
   for (const Sizes* key : {&sizes, static_cast<const Sizes*>(&end)}) {
     std::shared_ptr<const InstancePlan> plan = find(*key);
     if (!plan && key == &end && end != sizes) {
       auto made = std::make_shared<InstancePlan>();
-      if (!Maker(*program_, end, target_).make(made.get()).ok()) continue;
+      if (!makeFastest(*program_, end, target_, cutsFor(dynamic, end), made.get()).ok()) continue;
       keep(end, made);
       plan = made;
     }
     if (!plan) continue;
-    auto made = Maker(*program_, sizes, target_).makeFrom(*plan);
+    auto made = Maker(*program_, SizeValues(dynamic, sizes), target_).makeFrom(*plan);
     if (!made.ok()) return made.status().withContext(making(*program_, sizes));
     if (!*made) continue;
     std::lock_guard lock(mutex_);
@@ -468,7 +530,7 @@ StatusOr<std::shared_ptr<Program>> Instances::get(const Sizes& sizes) {
     return made;
   }
   auto own = std::make_shared<InstancePlan>();
-  auto made = Maker(*program_, sizes, target_).make(own.get());
+  auto made = makeFastest(*program_, sizes, target_, cutsFor(dynamic, sizes), own.get());
   if (!made.ok()) return made.status().withContext(making(*program_, sizes));
   keep(sizes, own);
   std::lock_guard lock(mutex_);
