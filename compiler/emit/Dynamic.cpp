@@ -209,8 +209,7 @@ class Builder {
                                       "' has a size or stride whose expression is too long for sizes that are given "
                                       "late"));
     addSizes(Patch::Field::kOperandSize, op, operand, late.getAs<ArrayAttr>("sizes"));
-    auto order = late.getAs<DenseI64ArrayAttr>("order");
-    if (order) {
+    if (late.contains("order") || late.contains(schedule::kLateChain)) {
       tileUsers_[op].push_back({operand, attribute});
       return okStatus();  // Strides are those of the tile.
     }
@@ -233,37 +232,78 @@ class Builder {
       all.max.push_back(symbol.max);
     }
     made_->choices.push_back(std::move(all));
-    uint32_t place = 0;
     for (mlir::Attribute each : program_->getAttrOfType<ArrayAttr>(schedule::kUnitsAttr)) {
       auto unit = cast<DictionaryAttr>(each);
       const auto number = static_cast<uint32_t>(made_->units.size());
-      recipe::DynamicUnit::Part part;
-      for (int64_t op : unit.getAs<DenseI64ArrayAttr>("ops").asArrayRef())
-        part.ops.push_back(static_cast<uint32_t>(op));
       const int64_t bundle = unit.getAs<IntegerAttr>("bundle").getInt();
-      const ArrayRef<int64_t> tile = unit.getAs<DenseI64ArrayAttr>("tile").asArrayRef();
-      const std::vector<int64_t>& space = emitted_.ops[part.ops[0]].space;
-      std::vector<uint32_t> slices;
-      for (size_t d = 0; d < tile.size(); ++d)
-        slices.push_back(static_cast<uint32_t>((space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1)));
-      const bool hasTile = addTile(number, part.ops, place);
-      place += hasTile;
-      auto choices = unit.getAs<ArrayAttr>("choices");
-      for (size_t c = 0; c < others; ++c) {
-        std::vector<uint32_t> own = slices;
-        if (choices && c < choices.size()) {
-          const ArrayRef<int64_t> other = cast<DenseI64ArrayAttr>(choices[c]).asArrayRef();
-          // Tiles in SRAM are cut along one dimension, whatever the sizes.
-          const bool fits = !hasTile || llvm::all_of(llvm::enumerate(other), [&](auto at) {
-            return at.value() == 1 || at.index() == made_->tiles.back().dim;
-          });
-          if (fits) own.assign(other.begin(), other.end());
-        }
-        made_->choices[c].slices.push_back({std::move(own)});
+      recipe::DynamicUnit& made = made_->units.emplace_back(
+          recipe::DynamicUnit{{}, bundle < 0 ? recipe::kNone : static_cast<uint32_t>(bundle)});
+      for (recipe::TileChoice& choice : made_->choices) choice.slices.emplace_back();
+      const auto parts = unit.getAs<ArrayAttr>("parts");
+      bool linked = false;
+      for (auto [p, own] : llvm::enumerate(parts)) {
+        auto part = cast<DictionaryAttr>(own);
+        std::vector<uint32_t>& ops = made.parts.emplace_back().ops;
+        for (int64_t op : part.getAs<DenseI64ArrayAttr>("ops").asArrayRef()) ops.push_back(static_cast<uint32_t>(op));
+        const std::optional<uint32_t> cut = addTiles(number, static_cast<uint32_t>(p), ops, linked);
+        addSlices(part, ops[0], cut, others);
       }
-      made_->choices.back().slices.push_back({std::move(slices)});
-      made_->units.push_back({{std::move(part)}, bundle < 0 ? recipe::kNone : static_cast<uint32_t>(bundle)});
+      if (parts.size() > 1 && !readsSlices(made)) uncut();
+      fresh_ = !linked;
     }
+  }
+
+  /// How the sizes that were tried would cut a part; `cut`: the one dimension along which its tiles in SRAM are.
+  void addSlices(DictionaryAttr part, uint32_t op, std::optional<uint32_t> cut, size_t others) {
+    const ArrayRef<int64_t> tile = part.getAs<DenseI64ArrayAttr>("tile").asArrayRef();
+    const std::vector<int64_t>& space = emitted_.ops[op].space;
+    std::vector<uint32_t> slices;
+    for (size_t d = 0; d < tile.size(); ++d)
+      slices.push_back(static_cast<uint32_t>((space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1)));
+    auto choices = part.getAs<ArrayAttr>("choices");
+    for (size_t c = 0; c < others; ++c) {
+      std::vector<uint32_t> own = slices;
+      if (choices && c < choices.size()) {
+        const ArrayRef<int64_t> other = cast<DenseI64ArrayAttr>(choices[c]).asArrayRef();
+        // Tiles in SRAM are cut along one dimension, whatever the sizes.
+        const bool fits = !cut || llvm::all_of(llvm::enumerate(other),
+                                               [&](auto at) { return at.value() == 1 || at.index() == *cut; });
+        if (fits) own.assign(other.begin(), other.end());
+      }
+      made_->choices[c].slices.back().push_back(std::move(own));
+    }
+    made_->choices.back().slices.back().push_back(std::move(slices));
+  }
+
+  /// The last unit runs as a whole, whatever the sizes.
+  void uncut() {
+    for (recipe::TileChoice& choice : made_->choices)
+      for (std::vector<uint32_t>& part : choice.slices.back()) part.clear();
+  }
+
+  /// Whether kernels of the last unit read what takes turns with them point by point along the slices, for all sizes,
+  /// and along other dimensions as well or whole.
+  bool readsSlices(const recipe::DynamicUnit& unit) const {
+    for (const recipe::DynamicUnit::Part& part : unit.parts)
+      for (uint32_t index : part.ops) {
+        const recipe::Op& op = emitted_.ops[index];
+        if (op.engine != Engine::kTpc || !chainUsers_.contains(index)) continue;
+        const kernels::SymInputReads& reads = source_.kernels[op.tpc.kernel].reads;
+        for (const auto& [operand, along] : chainUsers_.at(index)) {
+          if (operand >= op.tpc.inputs.size() || along == recipe::kNone) continue;
+          const auto& names = tileSizes_.at({index, operand});
+          for (size_t d = 0; d < op.tpc.inputs[operand].sizes.size(); ++d) {
+            const bool whole = d != along && (emitted_.kernels[op.tpc.kernel].wholeDims >> d & 1);
+            const kernels::SymDimRead* read =
+                operand < reads.size() && d < reads[operand].size() ? &reads[operand][d] : nullptr;
+            const bool own =
+                read && read->dim == static_cast<int>(d) && read->scale == 1 && read->low == 0 && read->high == 0;
+            const bool one = op.tpc.inputs[operand].sizes[d] == 1 && !names[d];
+            if (!whole && !own && !one) return false;
+          }
+        }
+      }
+    return true;
   }
 
   /// Those of smaller sizes: of all sizes up to them.
@@ -281,31 +321,77 @@ class Builder {
     return made_->choices.size();
   }
 
-  /// The tiles in SRAM of a unit's product, if it has some.
-  bool addTile(uint32_t unit, const std::vector<uint32_t>& ops, uint32_t place) {
-    recipe::TileStorage tile;
+  /// The tiles in SRAM that a part fills: those of a bundle's product, and those of what it hands on to another part or
+  /// unit. Returns the dimension along which some of them are cut; sets whether it hands something on.
+  std::optional<uint32_t> addTiles(uint32_t unit, uint32_t part, const std::vector<uint32_t>& ops, bool& linked) {
+    std::optional<uint32_t> cut;
+    std::optional<size_t> product;
+    linked = false;
     for (uint32_t op : ops)
       for (const auto& [operand, attribute] : tileUsers_[op]) {
-        const ArrayRef<int64_t> order = attribute.getLate().getAs<DenseI64ArrayAttr>("order").asArrayRef();
-        if (tile.users.empty()) {
-          tile.unit = unit;
-          tile.elementBytes = static_cast<uint32_t>(elementSize(ir::elementType(attribute.getElement())));
-          for (auto [size, name] : llvm::zip(attribute.getSizes(), attribute.getLate().getAs<ArrayAttr>("sizes")))
-            tile.sizes.push_back(named(name).value_or(exprs_->constant(size)));
-          tile.order.assign(order.begin(), order.end());
-          tile.dim = order.empty() ? 0 : static_cast<uint32_t>(order.front());
-          constexpr uint32_t kSlots = 2;  // One is written while the other one is read.
-          tile.slots = kSlots;
-          tile.begin = place;
-          tile.end = std::min<uint32_t>(place + 1, static_cast<uint32_t>(unitCount()));
+        DictionaryAttr late = attribute.getLate();
+        auto chain = late.getAs<DictionaryAttr>(schedule::kLateChain);
+        std::vector<uint32_t> dims;
+        for (uint32_t d = 0; d < attribute.getSizes().size(); ++d) dims.push_back(d);
+        if (!chain) {
+          const ArrayRef<int64_t> order = late.getAs<DenseI64ArrayAttr>("order").asArrayRef();
+          if (!product) {
+            product = newTile(unit, part, attribute);
+            recipe::TileStorage& tile = made_->tiles[*product];
+            tile.order.assign(order.begin(), order.end());
+            tile.dim = order.empty() ? 0 : static_cast<uint32_t>(order.front());
+            constexpr uint32_t kSlots = 2;  // One is written while the other one is read.
+            tile.slots = kSlots;
+            cut = tile.dim;
+          }
+          made_->tiles[*product].users.push_back({op, operand, std::move(dims)});
+          continue;
         }
-        recipe::TileStorage::User user{op, operand, {}};
-        for (size_t d = 0; d < order.size(); ++d) user.dims.push_back(static_cast<uint32_t>(d));
-        tile.users.push_back(std::move(user));
+        auto value = [&](const char* name) { return chain.getAs<IntegerAttr>(name).getInt(); };
+        auto [known, fresh] = chainTiles_.try_emplace(value("number"), made_->tiles.size());
+        if (fresh) {
+          // Its producer comes first.
+          newTile(unit, part, attribute);
+          recipe::TileStorage& tile = made_->tiles.back();
+          // The users' strides say how it lies; slices are apart from each other.
+          tile.dim = static_cast<uint32_t>(value("dim"));
+          tile.order = {tile.dim};
+          for (uint32_t d : dims)
+            if (d != tile.dim) tile.order.push_back(d);
+          tile.slots = static_cast<uint32_t>(value("slots"));
+          linked = true;
+          if (tile.slots > 1) cut = tile.dim;
+        }
+        recipe::TileStorage& tile = made_->tiles[known->second];
+        recipe::TileStorage::User& user = tile.users.emplace_back(recipe::TileStorage::User{op, operand, {}});
+        user.dims.assign(dims.size(), recipe::kNone);
+        const auto along = late.getAs<IntegerAttr>(schedule::kLateAlong);
+        if (along) user.dims[static_cast<size_t>(along.getInt())] = tile.dim;
+        chainUsers_[op].push_back({operand, along ? static_cast<uint32_t>(along.getInt()) : recipe::kNone});
+        std::vector<bool>& names = tileSizes_[{op, operand}];
+        for (auto [d, stride] : llvm::enumerate(attribute.getStrides())) {
+          user.strides.push_back(named(late.getAs<ArrayAttr>("strides")[d]).value_or(exprs_->constant(stride)));
+          names.push_back(named(late.getAs<ArrayAttr>("sizes")[d]).has_value());
+        }
+        user.offset = number(late.getAs<StringAttr>("offset"));
       }
-    if (tile.users.empty()) return false;
-    made_->tiles.push_back(std::move(tile));
-    return true;
+    return cut;
+  }
+
+  /// Tiles of the result that `attribute` shows, in the next place in the order of bundles; units that hand on results
+  /// share their reader's.
+  size_t newTile(uint32_t unit, uint32_t part, sched::OperandAttr attribute) {
+    if (fresh_) ++places_;
+    fresh_ = false;
+    recipe::TileStorage& tile = made_->tiles.emplace_back();
+    tile.unit = unit;
+    tile.part = part;
+    tile.elementBytes = static_cast<uint32_t>(elementSize(ir::elementType(attribute.getElement())));
+    for (auto [size, name] : llvm::zip(attribute.getSizes(), attribute.getLate().getAs<ArrayAttr>("sizes")))
+      tile.sizes.push_back(named(name).value_or(exprs_->constant(size)));
+    tile.begin = places_ - 1;
+    tile.end = std::min<uint32_t>(places_, static_cast<uint32_t>(unitCount()));
+    return made_->tiles.size() - 1;
   }
   size_t unitCount() const { return program_->getAttrOfType<ArrayAttr>(schedule::kUnitsAttr).size(); }
 
@@ -359,6 +445,12 @@ class Builder {
   ExprTable* exprs_ = nullptr;
   /// By op: operands in SRAM.
   std::map<uint32_t, std::vector<std::pair<uint32_t, sched::OperandAttr>>> tileUsers_;
+  /// By op: operands that are results of chained units, and the dimension of each that follows the slices.
+  std::map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> chainUsers_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<bool>> tileSizes_;  ///< By op and operand of these: named sizes.
+  std::map<int64_t, size_t> chainTiles_;                                  ///< By number of a chained unit.
+  uint32_t places_ = 0;
+  bool fresh_ = true;  ///< The next tiles are of a new place.
 };
 
 }  // namespace

@@ -49,8 +49,8 @@ Status unifySizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 /// 1024 where nothing bounds them. Errors: kInvalidArgument naming the first guard that fails.
 StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 
-/// Smaller sizes for which choices differ, a few: all dimensions and each alone at a quarter of `samples`, as guards
-/// and bounds allow. By rising product; none equals another one or `samples`.
+/// Smaller sizes for which choices differ, a few: all dimensions at a quarter and at half of `samples`, and each alone
+/// at a quarter, as guards and bounds allow. By rising product; none equals another one or `samples`.
 std::vector<std::map<std::string, int64_t>> smallerSamples(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
                                                            const std::map<std::string, int64_t>& samples);
 

@@ -84,8 +84,7 @@ StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std:
 
 std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, const std::vector<SizeGuard>& guards,
                                                            const std::map<std::string, int64_t>& samples) {
-  constexpr int64_t kPart = 4;
-  constexpr size_t kMostSamples = 3;
+  constexpr size_t kMostSamples = 4;
   constexpr int kMostSteps = 64;
   const shape::SymbolBounds bounds = ir::sizeBounds(module);
   std::vector<std::map<std::string, int64_t>> found;
@@ -100,15 +99,17 @@ std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, cons
       if (!shrink(*broken, bounds, sizes)) return;
     }
   };
-  auto part = [&](const std::string& name) {
-    return std::max(bounds.at(name).low, (samples.at(name) + kPart - 1) / kPart);
+  auto part = [&](const std::string& name, int64_t of) {
+    return std::max(bounds.at(name).low, (samples.at(name) + of - 1) / of);
   };
-  shape::SymbolBindings all = samples;
-  for (auto& [name, size] : all) size = part(name);
-  add(all);
+  for (int64_t of : {4, 2}) {
+    shape::SymbolBindings all = samples;
+    for (auto& [name, size] : all) size = part(name, of);
+    add(all);
+  }
   for (const auto& [name, size] : samples) {
     shape::SymbolBindings one = samples;
-    one[name] = part(name);
+    one[name] = part(name, 4);
     add(one);
   }
   auto product = [](const shape::SymbolBindings& sizes) {

@@ -26,7 +26,7 @@ void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
 }
 
 /// The dimension of the index space of `op` along which it reads dimension `dim` of an operand point by point.
-std::optional<int64_t> spaceDim(OpOperand& operand, const StridedView& view, int64_t dim) {
+std::optional<int64_t> spaceDim(OpOperand& operand, const SymView& view, int64_t dim) {
   Operation* op = operand.getOwner();
   const unsigned number = operand.getOperandNumber();
   const auto rank = static_cast<int64_t>(view.sizes.size());
@@ -67,35 +67,30 @@ static RankedTensorType slicedType(RankedTensorType type, int64_t dim) {
     if (d != dim) order.push_back(d);
   return withOrder(type, order);
 }
-SmallVector<int64_t> slicedStrides(RankedTensorType type, int64_t dim) {
-  return denseStrides(slicedType(type, dim));
-}
 SymInts symSlicedStrides(RankedTensorType type, int64_t dim) {
   return symDenseStrides(slicedType(type, dim));
 }
 
-std::optional<StridedView> resolveOver(Value value, Value base, ArrayRef<int64_t> strides) {
+std::optional<SymView> resolveOver(Value value, Value base, ArrayRef<shape::SymInt> strides) {
   SmallVector<Operation*> views;
   for (; value != base; value = views.back()->getOperand(0)) {
     auto op = dyn_cast_or_null<HpuOp>(value.getDefiningOp());
     if (!op || !op.isView()) return std::nullopt;
     views.push_back(op);
   }
-  std::optional<StridedView> view =
-      StridedView{base, 0, SmallVector<int64_t>(shapeOf(base)), SmallVector<int64_t>(strides)};
+  std::optional<SymView> view = SymView{base, 0, symSizes(cast<RankedTensorType>(base.getType())), SymInts(strides)};
   for (Operation* op : llvm::reverse(views))
     if (!(view = applyView(op, *view))) return std::nullopt;
   return view;
 }
 
-std::optional<int64_t> slowestDim(const StridedView& view) {
-  int64_t elements = 1;
-  for (int64_t size : shapeOf(view.base)) elements *= size;
-  int64_t shown = 1;
+std::optional<int64_t> slowestDim(const SymView& view) {
+  const shape::SymInt elements = symElements(cast<RankedTensorType>(view.base.getType()));
+  shape::SymInt shown = 1;
   std::optional<int64_t> slowest;
   for (size_t d = 0; d < view.sizes.size(); ++d) {
     shown *= view.sizes[d];
-    if (view.sizes[d] > 1 && view.sizes[d] * view.strides[d] == elements) slowest = d;
+    if (!(view.sizes[d] == 1) && !(view.sizes[d] == 0) && view.sizes[d] * view.strides[d] == elements) slowest = d;
   }
   return view.offset == 0 && shown == elements ? slowest : std::nullopt;
 }
@@ -121,20 +116,20 @@ std::optional<int64_t> followingDim(Operation* producer, int64_t dim, Operation*
   Value result = producer->getResult(0);
   auto type = cast<RankedTensorType>(result.getType());
   if (dim < 0 || dim >= type.getRank()) return std::nullopt;
-  SmallVector<int64_t> strides = slicedStrides(type, dim);
-  ArrayRef<int64_t> space = shapeOf(reader->getResult(0));
+  const SymInts strides = symSlicedStrides(type, dim);
+  const SymInts space = symSizes(cast<RankedTensorType>(reader->getResult(0).getType()));
   std::optional<int64_t> following;
   bool agree = true;
   forEachRead(result, [&](OpOperand& read) {
     if (read.getOwner() != reader) return void(agree = false);
-    std::optional<StridedView> view = resolveOver(read.get(), result, strides);
+    std::optional<SymView> view = resolveOver(read.get(), result, strides);
     std::optional<int64_t> slowest = view ? slowestDim(*view) : std::nullopt;
     if (!slowest) return void(agree = false);
     for (OpOperand& use : reader->getRegion(0).front().getArgument(read.getOperandNumber()).getUses()) {
       auto op = dyn_cast<HpuOp>(use.getOwner());
       std::optional<int64_t> along = op ? spaceDim(use, *view, *slowest) : std::nullopt;
       // A TPC op reads what lies along its index space, point by point or row by row.
-      if (op && op.getEngine() == EngineKind::Tpc) agree &= ArrayRef<int64_t>(view->sizes) == space;
+      if (op && op.getEngine() == EngineKind::Tpc) agree &= view->sizes == space;
       agree &= along && *along < static_cast<int64_t>(space.size()) && space[*along] == view->sizes[*slowest] &&
                (!following || *following == *along);
       following = along;

@@ -27,20 +27,22 @@ void setChain(mlir::Operation* unit, ChainLink link);
 
 /// Element strides of a tensor of which only slices along `dim` exist: dense, with `dim` the slowest. They do not
 /// depend on how large a slice is.
-llvm::SmallVector<int64_t> slicedStrides(mlir::RankedTensorType type, int64_t dim);
 SymInts symSlicedStrides(mlir::RankedTensorType type, int64_t dim);
 
-/// The view `value` of `base` (a result that is not dense, but has these strides); nullopt when strides cannot say it.
-std::optional<StridedView> resolveOver(mlir::Value value, mlir::Value base, llvm::ArrayRef<int64_t> strides);
+/// The view `value` of `base` (a result that is not dense, but has these strides); nullopt when strides cannot say it
+/// for all sizes.
+std::optional<SymView> resolveOver(mlir::Value value, mlir::Value base, llvm::ArrayRef<shape::SymInt> strides);
 
-/// The dimension of a view of all elements that is the slowest in memory; nullopt when it is no such view.
-std::optional<int64_t> slowestDim(const StridedView& view);
+/// The dimension of a view of all elements that is the slowest in memory, whatever the sizes are; nullopt when it is no
+/// such view.
+std::optional<int64_t> slowestDim(const SymView& view);
 
 /// The only unit that reads the unit's only result, through views; null when there is none, and why.
 mlir::Operation* onlyReader(mlir::Operation* unit, std::string* why = nullptr);
 
-/// The dimension of the reader's index space that follows dimension `dim` of what `producer` makes: whoever cuts both
-/// there, in the same proportion, has slices that depend on one slice each, as far as the kernels' reads allow.
+/// The dimension of the reader's index space that follows dimension `dim` of what `producer` makes, for all sizes:
+/// whoever cuts both there, in the same proportion, has slices that depend on one slice each, as far as the kernels'
+/// reads allow.
 std::optional<int64_t> followingDim(mlir::Operation* producer, int64_t dim, mlir::Operation* reader);
 
 /// By unit of a function, numbered in program order: the first and the last unit that it takes turns with.

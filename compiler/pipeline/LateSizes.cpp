@@ -6,6 +6,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/emit/Dynamic.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
@@ -18,6 +19,42 @@
 using namespace mlir;
 
 namespace hpu::pipeline {
+namespace {
+
+/// On units, while the phase tile runs: their numbers in the order that they had before it.
+constexpr const char* kNumberAttr = "hpu.number";
+
+SmallVector<Operation*> unitsOf(ModuleOp module) {
+  SmallVector<Operation*> units;
+  for (Operation& op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
+    if (ir::isUnit(&op)) units.push_back(&op);
+  return units;
+}
+
+size_t numberOf(Operation* unit) {
+  return static_cast<size_t>(unit->getAttrOfType<IntegerAttr>(kNumberAttr).getInt());
+}
+
+/// Units that take turns are cut along one dimension each, `mains` say which, into as many slices. Where smaller sizes
+/// would not have them take turns, into the most that one of them would be cut into along it.
+void cutAlike(ArrayRef<SmallVector<int64_t>> mains, MutableArrayRef<SmallVector<int64_t>> chosen) {
+  int64_t count = 1;
+  for (const auto& [main, own] : llvm::zip(mains, chosen)) {
+    bool along = true;
+    int64_t slices = 1;
+    for (const auto& [ours, theirs] : llvm::zip(main, own)) {
+      along &= ours > 1 || theirs == 1;
+      slices *= theirs;
+    }
+    if (along) count = std::max(count, slices);
+  }
+  for (auto [main, own] : llvm::zip(mains, chosen)) {
+    own.clear();
+    for (int64_t ours : main) own.push_back(ours > 1 ? count : 1);
+  }
+}
+
+}  // namespace
 
 Status LateSizes::begin(ModuleOp module, Phase first) {
   if (!module->hasAttr(ir::kSamplesAttr)) return okStatus();
@@ -37,21 +74,29 @@ StatusOr<OwningOpRef<ModuleOp>> LateSizes::sized(ModuleOp module) const {
   return std::move(copy);
 }
 
-LateSizes::Slices LateSizes::slicesOf(ModuleOp module) {
-  Slices slices;
-  for (Operation& op : module.lookupSymbol<func::FuncOp>("main").getBody().front()) {
-    if (!ir::isUnit(&op)) continue;
-    slices.emplace_back();
-    auto tile = op.getAttrOfType<ir::TileAttr>("tile");
-    const ArrayRef<int64_t> space = ir::tensorOf(op.getResult(0)).getShape();
+LateSizes::Slices LateSizes::slicesOf(ModuleOp module) const {
+  Slices slices(units_);
+  size_t found = 0;
+  for (Operation* unit : unitsOf(module)) {
+    auto number = unit->getAttrOfType<IntegerAttr>(kNumberAttr);
+    if (!number) return {};  // A product could not be tiled, and is a unit of its own now.
+    SmallVector<int64_t>& own = slices[static_cast<size_t>(number.getInt())];
+    auto tile = unit->getAttrOfType<ir::TileAttr>("tile");
+    const ArrayRef<int64_t> space = ir::tensorOf(unit->getResult(0)).getShape();
     for (size_t d = 0; tile && d < tile.getSizes().size(); ++d)
-      slices.back().push_back((space[d] + tile.getSizes()[d] - 1) / std::max<int64_t>(tile.getSizes()[d], 1));
+      own.push_back((space[d] + tile.getSizes()[d] - 1) / std::max<int64_t>(tile.getSizes()[d], 1));
+    ++found;
   }
-  return slices;
+  return found == units_ ? slices : Slices();
 }
 
 Status LateSizes::bind(ModuleOp module, llvm::function_ref<void(OpPassManager&)> addTile) {
   smaller_.clear();
+  // Chains move units, and not the same ones for all sizes.
+  Builder b(module.getContext());
+  units_ = 0;
+  for (Operation* unit : unitsOf(module))
+    unit->setAttr(kNumberAttr, b.getI64IntegerAttr(static_cast<int64_t>(units_++)));
   for (const Sizes& sizes : importer::smallerSamples(module, guards_, samples_)) {
     OwningOpRef<ModuleOp> other = module.clone();
     if (!importer::rebindModule(*other, sizes).ok()) continue;  // Something would be empty.
@@ -66,22 +111,35 @@ Status LateSizes::bind(ModuleOp module, llvm::function_ref<void(OpPassManager&)>
 }
 
 void LateSizes::recordTiles(ModuleOp module) const {
-  SmallVector<Operation*> units;
-  for (Operation& op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
-    if (ir::isUnit(&op)) units.push_back(&op);
+  const SmallVector<Operation*> units = unitsOf(module);
   Builder b(module.getContext());
+  const Slices own = slicesOf(module);
   SmallVector<mlir::Attribute> choices;
   std::vector<SmallVector<mlir::Attribute>> tiles(units.size());
   for (const auto& [sizes, slices] : smaller_) {
-    // Where a product could not be tiled for one of them, there are other units.
-    if (slices.size() != units.size()) continue;
-    SmallVector<NamedAttribute> own;
-    for (const auto& [name, size] : sizes) own.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(size)));
-    choices.push_back(b.getDictionaryAttr(own));
-    for (auto [unit, along] : llvm::zip(tiles, slices)) unit.push_back(b.getDenseI64ArrayAttr(along));
+    if (own.empty() || slices.empty()) continue;
+    SmallVector<NamedAttribute> named;
+    for (const auto& [name, size] : sizes) named.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(size)));
+    choices.push_back(b.getDictionaryAttr(named));
+    std::vector<SmallVector<int64_t>> chosen;
+    for (Operation* unit : units) chosen.push_back(slices[numberOf(unit)]);
+    for (size_t first = 0, behind; first < units.size(); first = behind) {
+      for (behind = first + 1; behind < units.size(); ++behind) {
+        const std::optional<ir::ChainLink> link = ir::chainOf(units[behind - 1]);
+        if (!link || !link->interleaved()) break;
+      }
+      if (behind == first + 1) continue;
+      SmallVector<SmallVector<int64_t>> mains;
+      for (size_t u = first; u < behind; ++u) mains.push_back(own[numberOf(units[u])]);
+      cutAlike(mains, MutableArrayRef(chosen).slice(first, behind - first));
+    }
+    for (auto [unit, along] : llvm::zip(tiles, chosen)) unit.push_back(b.getDenseI64ArrayAttr(along));
   }
   module->setAttr(schedule::kChoicesAttr, b.getArrayAttr(choices));
-  for (auto [unit, own] : llvm::zip(units, tiles)) unit->setAttr(schedule::kTileChoicesAttr, b.getArrayAttr(own));
+  for (auto [unit, attributes] : llvm::zip(units, tiles)) {
+    unit->setAttr(schedule::kTileChoicesAttr, b.getArrayAttr(attributes));
+    unit->removeAttr(kNumberAttr);
+  }
 }
 
 Status LateSizes::complete(ModuleOp module, const arch::TargetDesc& target, recipe::Program& program) const {

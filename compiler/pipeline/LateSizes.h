@@ -48,14 +48,15 @@ class LateSizes {
 
  private:
   using Sizes = std::map<std::string, int64_t>;
-  /// Slices along each dimension of every unit.
+  /// Slices along each dimension of every unit, by its number; empty when units are not those that were numbered.
   using Slices = std::vector<llvm::SmallVector<int64_t>>;
-  static Slices slicesOf(mlir::ModuleOp module);
+  Slices slicesOf(mlir::ModuleOp module) const;
 
   const CompileOptions& options_;
   std::vector<importer::SizeGuard> guards_;
   Sizes samples_;
   std::vector<std::pair<Sizes, Slices>> smaller_;
+  size_t units_ = 0;  ///< That are numbered.
 };
 
 }  // namespace hpu::pipeline

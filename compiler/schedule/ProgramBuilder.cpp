@@ -6,6 +6,7 @@
 #include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
+#include "compiler/schedule/Schedule.h"
 #include "mlir/IR/IRMapping.h"
 #include "recipe/PackedWeights.h"
 #include "recipe/Recipe.h"
@@ -62,6 +63,7 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch
   unsigned section;
   int64_t offset;
   SmallVector<int64_t> ring;
+  std::optional<memory::RingInfo> tiles;
   if (auto constant = view.base.getDefiningOp<ConstantOp>()) {
     // The whole base, dense in its physical order; the view's strides then apply.
     RankedTensorType type = tensorOf(view.base);
@@ -80,9 +82,8 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch
     offset = location.offset;
     // A chained result lies in tiles, along whichever dimension of the view is cut.
     Operation* def = view.base.getDefiningOp();
-    if (std::optional<memory::RingInfo> tiles = def ? memory::chainRingOf(def) : std::nullopt;
-        tiles && tiles->slots > 1)
-      ring = {tiles->slots, *slowestDim(view), tiles->slotBytes};
+    tiles = def ? memory::chainRingOf(def) : std::nullopt;
+    if (tiles && tiles->slots > 1) ring = {tiles->slots, *slowestDim(*resolveSymView(value)), tiles->slotBytes};
   }
   std::optional<memory::SymLocation> symbolic;
   if (isLate_) symbolic = memory::locateSymbolic(value);
@@ -92,7 +93,14 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch
     auto isFixed = [](const SymInt& number) { return number.isConstant(); };
     if (view.base.getDefiningOp<ConstantOp>() && symbolic->offset.isConstant() && llvm::all_of(sizes, isFixed))
       return DictionaryAttr();
-    return late(symbolic->storage, symbolic->offset, sizes, strides);
+    DictionaryAttr own = late(symbolic->storage, symbolic->offset, sizes, strides);
+    if (!tiles) return own;
+    NamedAttrList fields(own);
+    fields.set(kLateChain, chainNumber(view.base.getDefiningOp(), *tiles));
+    if (!ring.empty())
+      fields.set(kLateAlong, builder_.getI64IntegerAttr(ring[1] + static_cast<int64_t>(sizes.size()) -
+                                                        static_cast<int64_t>(view.sizes.size())));
+    return fields.getDictionary(builder_.getContext());
   };
   if (batch.empty()) {
     DictionaryAttr own = symbolic ? lateOf(symbolic->view.sizes, symbolic->view.strides) : DictionaryAttr();
@@ -118,6 +126,15 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<SymInt> batch
   }
   if (!ring.empty()) ring[1] += static_cast<int64_t>(sizes.size() - view.sizes.size());
   return make(section, offset, element, sizes, strides, ring, own);
+}
+
+DictionaryAttr ProgramBuilder::chainNumber(Operation* unit, const memory::RingInfo& tiles) {
+  const auto number = static_cast<int64_t>(chains_.try_emplace(unit, chains_.size()).first->second);
+  auto field = [&](const char* name, int64_t value) {
+    return builder_.getNamedAttr(name, builder_.getI64IntegerAttr(value));
+  };
+  return builder_.getDictionaryAttr(
+      {field("number", number), field("dim", tiles.slots > 1 ? tiles.dim : 0), field("slots", tiles.slots)});
 }
 
 DictionaryAttr ProgramBuilder::partOf(Value whole, Value part, const SymInt& offset) {

@@ -56,6 +56,8 @@ class ProgramBuilder {
   sched::OperandAttr make(unsigned section, int64_t offset, mlir::Type element, llvm::ArrayRef<int64_t> sizes,
                           llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> ring = {},
                           mlir::DictionaryAttr late = {});
+  /// Which chained unit's result an operand is (a view of): {number, dim, slots}.
+  mlir::DictionaryAttr chainNumber(mlir::Operation* unit, const memory::RingInfo& tiles);
   /// OperandAttr's `late`.
   mlir::DictionaryAttr late(int64_t storage, const shape::SymInt& offset, llvm::ArrayRef<shape::SymInt> sizes,
                             llvm::ArrayRef<shape::SymInt> strides);
@@ -68,7 +70,8 @@ class ProgramBuilder {
   int64_t constantBytes_ = 0;
   int counter_ = 0;
   llvm::DenseMap<mlir::Attribute, int64_t> placed_;
-  std::set<std::pair<int64_t, int64_t>> reserved_;  ///< Offset and bytes.
+  llvm::DenseMap<mlir::Operation*, size_t> chains_;  ///< By chained unit: its number.
+  std::set<std::pair<int64_t, int64_t>> reserved_;   ///< Offset and bytes.
 };
 
 }  // namespace hpu::schedule

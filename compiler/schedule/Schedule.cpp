@@ -37,11 +37,13 @@ class Scheduler {
 
   Status run() {
     for (Operation& op : function_.getBody().front()) {
-      if (isUnit(&op)) firstOfStep_.push_back(static_cast<int64_t>(units_.size()));
+      // A unit that takes turns with those before it is part of theirs.
+      if (isUnit(&op)) firstOfStep_.push_back(static_cast<int64_t>(units_.size()) - (takesTurns_ ? 1 : 0));
       if (auto bundle = dyn_cast<BundleOp>(&op)) scheduleBundle(bundle);
       if (auto cluster = dyn_cast<ClusterOp>(&op)) scheduleCluster(cluster);
       if (isa<ConcatOp, RelayoutOp>(op)) scheduleCopy(&op);
       unit_ += isUnit(&op);
+      if (isUnit(&op)) lastOfStep_.push_back(static_cast<int64_t>(units_.size()) - 1);
     }
     auto bytes = [&](const char* name) { return function_->getAttrOfType<IntegerAttr>(name).getInt(); };
     program_.finish(bytes(memory::kWorkspaceAttr), bytes(memory::kSramAttr));
@@ -69,25 +71,30 @@ class Scheduler {
     auto number = [&](const char* name, int64_t value) { return b.getNamedAttr(name, b.getI64IntegerAttr(value)); };
     SmallVector<Attribute> units, storages;
     for (const auto& [index, unit] : llvm::enumerate(units_)) {
-      SmallVector<NamedAttribute> fields = {
-          number("bundle", unit.bundle == recipe::kNone ? -1 : static_cast<int64_t>(unit.bundle)),
-          b.getNamedAttr("ops", b.getDenseI64ArrayAttr(SmallVector<int64_t>(unit.ops.begin(), unit.ops.end()))),
-          b.getNamedAttr("tile", b.getDenseI64ArrayAttr(unit.tile))};
-      if (ArrayAttr choices = choices_.lookup(index)) fields.push_back(b.getNamedAttr("choices", choices));
-      units.push_back(b.getDictionaryAttr(fields));
+      SmallVector<Attribute> parts;
+      for (size_t p = 0; p <= unit.chained.size(); ++p) {
+        const plan::IssueUnit& part = p == 0 ? unit : unit.chained[p - 1];
+        SmallVector<NamedAttribute> fields = {
+            b.getNamedAttr("ops", b.getDenseI64ArrayAttr(SmallVector<int64_t>(part.ops.begin(), part.ops.end()))),
+            b.getNamedAttr("tile", b.getDenseI64ArrayAttr(part.tile))};
+        if (ArrayAttr choices = choices_.lookup({index, p})) fields.push_back(b.getNamedAttr("choices", choices));
+        parts.push_back(b.getDictionaryAttr(fields));
+      }
+      units.push_back(
+          b.getDictionaryAttr({number("bundle", unit.bundle == recipe::kNone ? -1 : static_cast<int64_t>(unit.bundle)),
+                               b.getNamedAttr("parts", b.getArrayAttr(parts))}));
     }
-    firstOfStep_.push_back(static_cast<int64_t>(units_.size()));
     const int64_t last = std::max<int64_t>(static_cast<int64_t>(units_.size()) - 1, 0);
     auto recorded = function_->getAttrOfType<ArrayAttr>(memory::kStoragesAttr);
     for (Attribute each : recorded ? recorded : b.getArrayAttr({})) {
       auto storage = cast<DictionaryAttr>(each);
       auto step = [&](const char* name) { return static_cast<size_t>(storage.getAs<IntegerAttr>(name).getInt()); };
       // A step of which nothing is left (a concatenation in place) is between the units around it.
-      const int64_t begin = std::min(firstOfStep_[std::min(step("begin"), firstOfStep_.size() - 1)], last);
-      const int64_t behind = firstOfStep_[std::min(step("end") + 1, firstOfStep_.size() - 1)];
+      const int64_t begin = step("begin") < firstOfStep_.size() ? std::min(firstOfStep_[step("begin")], last) : last;
+      const int64_t end = step("end") < lastOfStep_.size() ? lastOfStep_[step("end")] : last;
       NamedAttrList fields(storage);
       fields.set("begin", b.getI64IntegerAttr(begin));
-      fields.set("end", b.getI64IntegerAttr(std::clamp<int64_t>(behind - 1, begin, last)));
+      fields.set("end", b.getI64IntegerAttr(std::clamp<int64_t>(end, begin, last)));
       storages.push_back(fields.getDictionary(function_.getContext()));
     }
     program_.program()->setAttr(kUnitsAttr, b.getArrayAttr(units));
@@ -140,14 +147,16 @@ class Scheduler {
       slices = plan::sliceCount({space.begin(), space.end()}, unit.tile);
     }
     std::string label = unitName(source);
+    const auto choices = source->getAttrOfType<ArrayAttr>(kTileChoicesAttr);
     if (takesTurns_) {
+      if (choices) choices_[{units_.size() - 1, units_.back().chained.size() + 1}] = choices;
       chainMembers_.append(members);
       chainName_ += " > " + label;
       units_.back().chained.push_back(std::move(unit));
     } else {
       chainMembers_ = std::move(members);
       chainName_ = std::move(label);
-      if (auto choices = source->getAttrOfType<ArrayAttr>(kTileChoicesAttr)) choices_[units_.size()] = choices;
+      if (choices) choices_[{units_.size(), 0}] = choices;
       units_.push_back(std::move(unit));
     }
     // A chain is one bundle, complete with its last unit.
@@ -402,9 +411,11 @@ class Scheduler {
   bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.
   SmallVector<Attribute> chainMembers_;
   std::string chainName_;
-  int64_t unit_ = 0;                           ///< The one that is being described.
-  llvm::DenseMap<size_t, ArrayAttr> choices_;  ///< kTileChoicesAttr of units_, by index.
-  std::vector<int64_t> firstOfStep_;           ///< By unit of the function: the first of units_ that it has become.
+  int64_t unit_ = 0;  ///< The one that is being described.
+  /// kTileChoicesAttr, by index of units_ and part.
+  llvm::DenseMap<std::pair<size_t, size_t>, ArrayAttr> choices_;
+  /// By unit of the function: the first and the last of units_ that it has become; of none, the last before it.
+  std::vector<int64_t> firstOfStep_, lastOfStep_;
 };
 
 class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {

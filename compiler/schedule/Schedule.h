@@ -30,13 +30,19 @@ inline constexpr const char* kUnitAttr = "unit";
 /// On an MME op: how many neighbouring pixels the phase tile wants computed as one (recipe/MmePacking.h). More than 1.
 inline constexpr const char* kPackingAttr = "hpu.packing";
 
-/// On a program whose sizes are given late: its units in order, {bundle, ops, tile} each.
+/// On a program whose sizes are given late: its units in order, {bundle, parts}; of each part {ops, tile, choices},
+/// several take turns.
 inline constexpr const char* kUnitsAttr = "hpu.units";
 
 /// Where sizes are given late, on units: how other sizes would have them cut, an array of slices along each dimension
 /// (none: one slice) for each of the sizes of kChoicesAttr on the module, dictionaries by dimension.
 inline constexpr const char* kTileChoicesAttr = "hpu.tile_choices";
 inline constexpr const char* kChoicesAttr = "hpu.choices";
+
+/// In OperandAttr's `late`: of which chained unit's result it is (a view), {number, dim, slots}; and which dimension of
+/// the operand follows the slices, where there are several.
+inline constexpr const char* kLateChain = "chain";
+inline constexpr const char* kLateAlong = "along";
 
 struct ScheduleOptions {
   const arch::TargetDesc* target = nullptr;

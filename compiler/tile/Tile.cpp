@@ -108,9 +108,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       searched.back().ops.push_back(op);
     }
     plan::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
-    // Tiles that go on from unit to unit have sizes of their own at each launch, which is not done.
-    const bool isLate = getOperation()->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr);
-    std::vector<SearchLink> links = options_.slice && !isLate ? findLinks(units, unitOf) : std::vector<SearchLink>();
+    std::vector<SearchLink> links = options_.slice ? findLinks(units, unitOf) : std::vector<SearchLink>();
     SearchOptions search{.slice = options_.slice, .windows = options_.windows, .sramBytes = options_.target->sramBytes};
     search.isCancelled = [] { return support::isCancelled(); };
     HPU_ASSIGN(Tiling all, searchTiles(context, searched, links, search));

@@ -289,10 +289,10 @@ void InstanceMemory::placeWorkspace() {
 
 // ---- The whole ---------------------------------------------------------------------------------------
 
-Status InstanceMemory::plan(const recipe::TileChoice& choice) {
+Status InstanceMemory::plan(const Cuts& cuts) {
   own_ = {};
   plan_ = &own_;
-  own_.cuts = choice.slices;
+  own_.cuts = cuts;
   own_.spilled.resize(dynamic_.tiles.size());
   HPU_RETURN_IF_ERROR(shapeAll());
   HPU_RETURN_IF_ERROR(fitTiles());
@@ -371,13 +371,34 @@ Status InstanceMemory::apply(recipe::Program& program) const {
       if (!ops_.find(user.op)) continue;
       Operand& operand = *recipe::operandAt(*ops_.find(user.op), user.operand);
       operand.ring = {};
+      const std::string& name = ops_.find(user.op)->name;
       operand.section = plan_->spilled[t] ? workspace_ : sram_;
       operand.offset = shape.used ? static_cast<uint64_t>(plan_->tiles[t].offset) : 0;
+      if (!user.strides.empty() && shape.used) {
+        HPU_ASSIGN(const int64_t offset, values_.at(user.offset));
+        const int64_t most = shape.ring ? shape.slotBytes : shape.bytes();
+        if (offset < 0 || offset > most)
+          return dataLoss(strCat("operand ", user.operand, " of op ", user.op, " '", name, "' begins at byte ", offset,
+                                 " of tile storage ", t, ", which has ", most));
+        operand.offset += static_cast<uint64_t>(offset);
+      }
       for (uint32_t d = 0; d < user.dims.size(); ++d) {
-        operand.strides[d] = user.dims[d] == kNone ? 0 : shape.strides[user.dims[d]];
+        if (user.strides.empty()) {
+          operand.strides[d] = user.dims[d] == kNone ? 0 : shape.strides[user.dims[d]];
+        } else {
+          HPU_ASSIGN(operand.strides[d], values_.at(user.strides[d]));
+          if (operand.strides[d] < 0) return outOfRange(strCat("a stride of op '", name, "' is ", operand.strides[d]));
+        }
         if (shape.ring && user.dims[d] == tile.dim)
           operand.ring = {shape.slots, d, static_cast<uint64_t>(shape.slotBytes)};
       }
+      // Rings are checked slot by slot, with the commands.
+      const uint64_t bytes = recipe::operandSpanBytes(operand), most = static_cast<uint64_t>(shape.bytes());
+      const uint64_t start = static_cast<uint64_t>(plan_->tiles[t].offset);
+      if (!user.strides.empty() && hasPoints_[user.op] && !shape.ring && bytes > 0 &&
+          (bytes > most || operand.offset - start > most - bytes))
+        return dataLoss(strCat("operand ", user.operand, " of op ", user.op, " '", name, "' with ", bytes,
+                               " bytes leaves tile storage ", t, ", which has ", most));
     }
   }
   if (workspace_ != kNone) program.sections[workspace_].bytes = static_cast<uint64_t>(plan_->workspaceBytes);

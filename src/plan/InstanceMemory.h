@@ -68,9 +68,9 @@ class InstanceMemory {
   InstanceMemory(const InstanceMemory&) = delete;
   InstanceMemory& operator=(const InstanceMemory&) = delete;
 
-  /// Cuts units as the choice says, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies
+  /// Cuts units like this, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies
   /// in the workspace. Errors: kOutOfRange when a size has no value.
-  Status plan(const recipe::TileChoice& choice);
+  Status plan(const Cuts& cuts);
   /// Takes over a plan of other sizes, which must outlive this. False when it does not serve these: something is
   /// larger, or there would be another number of slices.
   StatusOr<bool> reuse(const MemoryPlan& plan);

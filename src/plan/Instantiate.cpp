@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <optional>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "plan/InstanceMemory.h"
+#include "plan/InstancePlan.h"
 #include "plan/Issue.h"
 #include "plan/SharedWaits.h"
 #include "plan/Slices.h"
@@ -29,40 +29,11 @@ using recipe::Patch;
 using recipe::Program;
 using recipe::SizeValues;
 
-/// Unit and part of Dynamic::units.
-using PartRefs = std::vector<std::pair<uint32_t, uint32_t>>;
-
-struct InstancePlan {
-  size_t choice = 0;
-  MemoryPlan memory;
-  std::vector<uint32_t> order;  ///< Of commands, as Issued has it.
-  recipe::Estimates estimates;
-
-  // What instances take as it is. Null: their commands are made anew.
-  std::shared_ptr<const SharedWaits> waits;
-  std::shared_ptr<const Program> prototype;   ///< The instance of these sizes.
-  std::vector<uint32_t> now;                  ///< By op of the source its number; kNone: it has no points.
-  std::vector<std::vector<int64_t>> dropped;  ///< Spaces of those, by op.
-  std::vector<IssueUnit> units;
-  std::vector<PartRefs> unitParts;  ///< By unit of `units`.
-  std::vector<int64_t> sliceDims;
-
-  /// Copies of the prototype that were instances of other sizes and are not in use any more: to set their numbers is a
-  /// fraction of what a copy takes.
-  static constexpr size_t kMostSpare = 4;
-  mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<Program>> spare;  // Guarded by mutex.
-};
-
 namespace {
 
 constexpr double kPicosecondsPerUs = 1e6;
-
-Status checkSizes(const Program& program, const Sizes& sizes) {
-  if (program.dynamic) return recipe::checkBounds(*program.dynamic, sizes);
-  if (sizes.empty()) return okStatus();
-  return invalidArgument(strCat(sizes.size(), " sizes are given for a program without free dimensions"));
-}
+/// Commands of all instances of some sizes that are priced beside the first one, at 10 us each.
+constexpr int64_t kMostPriced = 4096;
 
 /// What a patch of a size may say.
 StatusOr<int64_t> sizeAt(const SizeValues& values, uint32_t expr) {
@@ -79,6 +50,23 @@ size_t choiceFor(const Dynamic& dynamic, const Sizes& sizes) {
     if (holds) return c;
   }
   return dynamic.choices.size() - 1;
+}
+
+/// The cuts that an instance may have: those of the choice for its sizes, then those of the other choices, and coarser
+/// ones, for sizes that lie far below those that a choice was made at.
+std::vector<Cuts> cutsFor(const Dynamic& dynamic, const Sizes& sizes) {
+  constexpr int kCoarser = 2;
+  const size_t first = choiceFor(dynamic, sizes);
+  std::vector<Cuts> all = {dynamic.choices[first].slices};
+  for (int halvings = 0; halvings <= kCoarser; ++halvings)
+    for (const recipe::TileChoice& choice : dynamic.choices) {
+      Cuts cuts = choice.slices;
+      for (auto& unit : cuts)
+        for (auto& part : unit)
+          for (uint32_t& slices : part) slices = (slices + (1u << halvings) - 1) >> halvings;
+      if (std::find(all.begin(), all.end(), cuts) == all.end()) all.push_back(std::move(cuts));
+    }
+  return all;
 }
 
 Status patchTensors(std::vector<TensorInfo>& tensors, Patch::Field field, const Dynamic& dynamic,
@@ -117,27 +105,40 @@ recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, co
 /// Makes one instance.
 class Maker {
  public:
-  Maker(const Program& source, const Sizes& sizes, const arch::TargetDesc& target,
+  Maker(const Program& source, const SizeValues& values, const arch::TargetDesc& target,
         std::shared_ptr<Program> program = std::make_shared<Program>())
       : source_(source),
         dynamic_(*source.dynamic),
-        sizes_(sizes),
         target_(target),
-        values_(dynamic_, sizes),
+        values_(values),
         program_(std::move(program)),
         ops_(*program_) {}
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
 
-  /// All with a plan of its own.
-  StatusOr<std::shared_ptr<Program>> make(InstancePlan* made) {
+  /// What came of cuts: the slices of all units, for each part the box.
+  using Boxes = std::vector<std::vector<std::vector<int64_t>>>;
+
+  /// All with a plan of its own, which keepPlan() gives. Null when `known` has its slices already, or when it has more
+  /// than `mostCommands`.
+  StatusOr<std::shared_ptr<Program>> make(const Cuts& cuts, std::vector<Boxes>& known, int64_t& mostCommands) {
     HPU_RETURN_IF_ERROR(copy());
-    InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
-    const size_t choice = choiceFor(dynamic_, sizes_);
-    HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choice]));
+    memory_ = std::make_unique<InstanceMemory>(*program_, ops_, dynamic_, values_, target_);
+    const InstanceMemory& memory = *memory_;
+    HPU_RETURN_IF_ERROR(memory_->plan(cuts));
+    Boxes boxes(dynamic_.units.size());
+    for (uint32_t u = 0; u < boxes.size(); ++u)
+      for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p) boxes[u].push_back(memory.box(u, p));
+    std::shared_ptr<Program> none;
+    if (std::find(known.begin(), known.end(), boxes) != known.end()) return none;
+    known.push_back(std::move(boxes));
     HPU_RETURN_IF_ERROR(lay(memory));
-    const std::vector<OperandRegion> regions = made ? memory.regions() : std::vector<OperandRegion>();
+    regions_ = memory.regions();
     dropEmpty(memory);
     HPU_RETURN_IF_ERROR(verifyLaid());
     HPU_RETURN_IF_ERROR(checkUnits(memory));
+    mostCommands -= commands_;
+    if (mostCommands < 0) return none;
     const IssueContext context{*program_, reads_, target_, target_.clock()};
     std::vector<std::vector<SlicedCommand>> sliced;
     sliced.reserve(units_.size());
@@ -149,8 +150,31 @@ class Maker {
     program_->estimates.deviceTimeUs = static_cast<double>(issued.time) / kPicosecondsPerUs;
     program_->estimates.lowerBoundUs = static_cast<double>(issued.lowerBound) / kPicosecondsPerUs;
     HPU_RETURN_IF_ERROR(recipe::verifyCommands(*program_));
-    if (made) keepPlan(memory, choice, std::move(issued.order), regions, *made);
+    order_ = std::move(issued.order);
     return program_;
+  }
+
+  /// What make() has planned, for other sizes.
+  std::shared_ptr<const InstancePlan> keepPlan() {
+    auto made = std::make_shared<InstancePlan>();
+    made->memory = memory_->decided();
+    made->estimates = program_->estimates;
+    std::vector<OperandRegion> own;
+    for (const OperandRegion& region : regions_)
+      if (now_[region.op] != kNone) {
+        own.push_back(region);
+        own.back().op = now_[region.op];
+      }
+    made->waits = SharedWaits::make(*program_, reads_, units_, order_, std::move(own));
+    made->order = std::move(order_);
+    if (!made->waits) return made;
+    made->prototype = program_;
+    made->now = now_;
+    made->dropped = dropped_;
+    made->units = units_;
+    made->unitParts = unitParts_;
+    made->sliceDims = memory_->sliceDims();
+    return made;
   }
 
   /// Makes the program of a copy of the plan's prototype: with the plan of larger sizes and its commands as they are.
@@ -174,7 +198,6 @@ class Maker {
   /// With the plan of larger sizes; null when it does not serve these.
   StatusOr<std::shared_ptr<Program>> makeFrom(const InstancePlan& plan) {
     std::shared_ptr<Program> none;
-    if (choiceFor(dynamic_, sizes_) != plan.choice) return none;
     HPU_RETURN_IF_ERROR(copy());
     InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
@@ -191,11 +214,19 @@ class Maker {
     return program_;
   }
 
-  StatusOr<uint64_t> workspace() {
+  /// The most that any of the cuts needs.
+  StatusOr<uint64_t> workspace(const std::vector<Cuts>& all) {
     HPU_RETURN_IF_ERROR(copy());
     InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
-    HPU_RETURN_IF_ERROR(memory.plan(dynamic_.choices[choiceFor(dynamic_, sizes_)]));
-    return static_cast<uint64_t>(memory.decided().workspaceBytes);
+    int64_t most = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Status planned = memory.plan(all[i]);
+      if (planned.ok())
+        most = std::max(most, memory.decided().workspaceBytes);
+      else if (i == 0)
+        return planned;
+    }
+    return static_cast<uint64_t>(most);
   }
 
  private:
@@ -409,6 +440,7 @@ class Maker {
       for (const DynamicUnit::Part& part : dynamic_.units[u].parts) ops += static_cast<int64_t>(part.ops.size());
       commands += memory.slices(u) * ops;
     }
+    commands_ = commands;
     if (commands > recipe::kMaxInstanceCommands)
       return resourceExhausted(
           strCat("the program would have ", commands, " commands, more than ", recipe::kMaxInstanceCommands));
@@ -427,33 +459,10 @@ class Maker {
     return okStatus();
   }
 
-  void keepPlan(const InstanceMemory& memory, size_t choice, std::vector<uint32_t> order,
-                const std::vector<OperandRegion>& regions, InstancePlan& made) const {
-    made.choice = choice;
-    made.memory = memory.decided();
-    made.estimates = program_->estimates;
-    std::vector<OperandRegion> own;
-    for (const OperandRegion& region : regions)
-      if (now_[region.op] != kNone) {
-        own.push_back(region);
-        own.back().op = now_[region.op];
-      }
-    made.waits = SharedWaits::make(*program_, reads_, units_, order, std::move(own));
-    made.order = std::move(order);
-    if (!made.waits) return;
-    made.prototype = program_;
-    made.now = now_;
-    made.dropped = dropped_;
-    made.units = units_;
-    made.unitParts = unitParts_;
-    made.sliceDims = memory.sliceDims();
-  }
-
   const Program& source_;
   const Dynamic& dynamic_;
-  const Sizes& sizes_;
   const arch::TargetDesc& target_;
-  const SizeValues values_;
+  const SizeValues& values_;
   std::shared_ptr<Program> program_;
   InstanceOps ops_;
   std::vector<uint32_t> now_;                  ///< By op of the source its number; kNone: it was left out ...
@@ -461,14 +470,50 @@ class Maker {
   std::vector<IssueUnit> units_;
   std::vector<PartRefs> unitParts_;  ///< By unit.
   recipe::KernelReads reads_;
+  int64_t commands_ = 0;
+
+  // What make() leaves for keepPlan().
+  std::unique_ptr<InstanceMemory> memory_;
+  std::vector<OperandRegion> regions_;
+  std::vector<uint32_t> order_;
 };
 
-/// "making the program for seq = 5".
-std::string making(const Program& program, const Sizes& sizes) {
-  return "making the program for " + recipe::sizesText(*program.dynamic, sizes);
+/// The fastest instance that any of the cuts makes, and its plan where that is asked for. The first of them must serve;
+/// of the others only some are tried where all would be too many commands to price.
+StatusOr<std::shared_ptr<Program>> makeFastest(const Program& program, const Sizes& sizes,
+                                               const arch::TargetDesc& target, const std::vector<Cuts>& all,
+                                               std::shared_ptr<const InstancePlan>* plan) {
+  const SizeValues values(*program.dynamic, sizes);
+  std::vector<Maker::Boxes> known;
+  std::unique_ptr<Maker> fastest;
+  std::shared_ptr<Program> best;
+  int64_t left = kMostPriced;
+  for (const Cuts& cuts : all) {
+    int64_t most = best ? left : INT64_MAX;
+    auto maker = std::make_unique<Maker>(program, values, target);
+    auto made = maker->make(cuts, known, most);
+    if (best) left = most;
+    if (!made.ok() && !best) return made.status();  // Its own choice must serve; what another one cannot is left out.
+    if (!made.ok() || !*made) continue;
+    if (best && (*made)->estimates.deviceTimeUs >= best->estimates.deviceTimeUs) continue;
+    best = *made;
+    fastest = std::move(maker);
+  }
+  if (plan) *plan = fastest->keepPlan();
+  return best;
 }
 
 }  // namespace
+
+Status checkSizes(const Program& program, const Sizes& sizes) {
+  if (program.dynamic) return recipe::checkBounds(*program.dynamic, sizes);
+  if (sizes.empty()) return okStatus();
+  return invalidArgument(strCat(sizes.size(), " sizes are given for a program without free dimensions"));
+}
+
+std::string making(const Program& program, const Sizes& sizes) {
+  return "making the program for " + recipe::sizesText(*program.dynamic, sizes);
+}
 
 StatusOr<std::vector<TensorInfo>> outputsFor(const Program& program, const Sizes& sizes) {
   HPU_RETURN_IF_ERROR(checkSizes(program, sizes));
@@ -481,7 +526,8 @@ StatusOr<std::vector<TensorInfo>> outputsFor(const Program& program, const Sizes
 
 StatusOr<uint64_t> workspaceBytes(const Program& program, const Sizes& sizes, const arch::TargetDesc& target) {
   HPU_RETURN_IF_ERROR(checkSizes(program, sizes));
-  if (program.dynamic) return Maker(program, sizes, target).workspace();
+  if (program.dynamic)
+    return Maker(program, SizeValues(*program.dynamic, sizes), target).workspace(cutsFor(*program.dynamic, sizes));
   uint64_t bytes = 0;
   for (const recipe::Section& section : program.sections)
     if (section.kind == recipe::SectionKind::kWorkspace) bytes += section.bytes;
@@ -489,116 +535,36 @@ StatusOr<uint64_t> workspaceBytes(const Program& program, const Sizes& sizes, co
 }
 
 StatusOr<std::shared_ptr<Program>> instantiate(const Program& program, const Sizes& sizes,
-                                               const arch::TargetDesc& target) {
+                                               const arch::TargetDesc& target, const recipe::TileChoice* only) {
   HPU_RETURN_IF_ERROR(checkSizes(program, sizes));
   if (!program.dynamic) return std::make_shared<Program>(program);
-  auto made = Maker(program, sizes, target).make(nullptr);
+  const Dynamic& dynamic = *program.dynamic;
+  auto made =
+      makeFastest(program, sizes, target, only ? std::vector<Cuts>{only->slices} : cutsFor(dynamic, sizes), nullptr);
   if (!made.ok()) return made.status().withContext(making(program, sizes));
   return made;
 }
 
+StatusOr<std::shared_ptr<Program>> makePlanned(const Program& program, const Sizes& sizes,
+                                               const arch::TargetDesc& target,
+                                               std::shared_ptr<const InstancePlan>& plan) {
+  return makeFastest(program, sizes, target, cutsFor(*program.dynamic, sizes), &plan);
+}
+
+StatusOr<std::shared_ptr<Program>> makeFrom(const InstancePlan& plan, const Program& program, const Sizes& sizes,
+                                            const arch::TargetDesc& target) {
+  const SizeValues values(*program.dynamic, sizes);
+  return Maker(program, values, target).makeFrom(plan);
+}
+
+StatusOr<bool> makeLike(const InstancePlan& plan, const Program& program, const Sizes& sizes,
+                        const arch::TargetDesc& target, const std::shared_ptr<Program>& copy) {
+  const SizeValues values(*program.dynamic, sizes);
+  return Maker(program, values, target, copy).makeLike(plan);
+}
+
 recipe::KernelReads kernelReads(const Program& program, const Sizes& sizes, const Program& instance) {
   return readsOf(*program.dynamic, SizeValues(*program.dynamic, sizes), instance);
-}
-
-// ---- Instances of similar sizes -----------------------------------------------------------------------
-
-int64_t bucketEnd(int64_t size) {
-  constexpr int64_t kSteps = 4;
-  if (size <= 2 * kSteps) return size;
-  const auto octave = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size - 1)));
-  const int64_t step = octave / kSteps;
-  return (size + step - 1) / step * step;
-}
-
-Instances::Instances(std::shared_ptr<const Program> program, const arch::TargetDesc& target)
-    : program_(std::move(program)), target_(target) {}
-Instances::~Instances() = default;
-
-Instances::Stats Instances::stats() const {
-  std::lock_guard lock(mutex_);
-  return stats_;
-}
-
-std::shared_ptr<const InstancePlan> Instances::find(const Sizes& key) {
-  std::lock_guard lock(mutex_);
-  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
-    if (it->first != key) continue;
-    plans_.splice(plans_.begin(), plans_, it);
-    return it->second;
-  }
-  return nullptr;
-}
-
-void Instances::keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan) {
-  std::lock_guard lock(mutex_);
-  plans_.remove_if([&](const auto& known) { return known.first == key; });
-  plans_.emplace_front(key, std::move(plan));
-  if (plans_.size() > kMostPlans) plans_.pop_back();
-}
-
-/// Null when the commands of the plan's own instance do not serve these sizes, whatever the reason: what is wrong with
-/// them is found by who makes the commands anew.
-std::shared_ptr<const Program> Instances::instanceLike(const std::shared_ptr<const InstancePlan>& plan,
-                                                       const Sizes& sizes) const {
-  if (!plan->waits || choiceFor(*program_->dynamic, sizes) != plan->choice) return nullptr;
-  std::unique_ptr<Program> spare;
-  {
-    std::lock_guard lock(plan->mutex);
-    if (!plan->spare.empty()) {
-      spare = std::move(plan->spare.back());
-      plan->spare.pop_back();
-    }
-  }
-  if (!spare) spare = std::make_unique<Program>(*plan->prototype);
-  std::shared_ptr<Program> program(spare.release(), [from = std::weak_ptr(plan)](Program* unused) {
-    std::unique_ptr<Program> owned(unused);
-    const auto known = from.lock();
-    if (!known) return;
-    std::lock_guard lock(known->mutex);
-    if (known->spare.size() < InstancePlan::kMostSpare) known->spare.push_back(std::move(owned));
-  });
-  auto made = Maker(*program_, sizes, target_, program).makeLike(*plan);
-  return made.ok() && *made ? std::move(program) : nullptr;
-}
-
-StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {
-  HPU_RETURN_IF_ERROR(checkSizes(*program_, sizes));
-  if (!program_->dynamic) return program_;
-  const Dynamic& dynamic = *program_->dynamic;
-  Sizes end;
-  for (size_t s = 0; s < sizes.size(); ++s) end.push_back(std::min(bucketEnd(sizes[s]), dynamic.symbols[s].max));
-  // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several
-  // choices of tiles, of other numbers of slices, and its end is no sizes where guards do not hold.
-  for (const Sizes* key : {&sizes, static_cast<const Sizes*>(&end)}) {
-    std::shared_ptr<const InstancePlan> plan = find(*key);
-    if (!plan && key == &end && end != sizes) {
-      auto made = std::make_shared<InstancePlan>();
-      if (!Maker(*program_, end, target_).make(made.get()).ok()) continue;
-      keep(end, made);
-      plan = made;
-    }
-    if (!plan) continue;
-    if (auto like = instanceLike(plan, sizes)) {
-      std::lock_guard lock(mutex_);
-      ++stats_.reused;
-      ++stats_.alike;
-      return like;
-    }
-    auto made = Maker(*program_, sizes, target_).makeFrom(*plan);
-    if (!made.ok()) return made.status().withContext(making(*program_, sizes));
-    if (!*made) continue;
-    std::lock_guard lock(mutex_);
-    ++stats_.reused;
-    return std::shared_ptr<const Program>(std::move(*made));
-  }
-  auto own = std::make_shared<InstancePlan>();
-  auto made = Maker(*program_, sizes, target_).make(own.get());
-  if (!made.ok()) return made.status().withContext(making(*program_, sizes));
-  keep(sizes, own);
-  std::lock_guard lock(mutex_);
-  ++stats_.planned;
-  return std::shared_ptr<const Program>(std::move(*made));
 }
 
 }  // namespace hpu::plan

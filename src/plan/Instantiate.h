@@ -39,9 +39,11 @@ StatusOr<std::vector<TensorInfo>> outputsFor(const recipe::Program& program, con
 /// HBM that a launch needs beside its tensors, the constants and persistent sections.
 StatusOr<uint64_t> workspaceBytes(const recipe::Program& program, const Sizes& sizes, const arch::TargetDesc& target);
 
-/// The program for these sizes. Its estimates are of the default clock.
+/// The program for these sizes: the fastest one that a choice of tiles makes, as it is or coarser. Its estimates are of
+/// the default clock. `only`: units are cut as this choice says, whatever the sizes.
 StatusOr<std::shared_ptr<recipe::Program>> instantiate(const recipe::Program& program, const Sizes& sizes,
-                                                       const arch::TargetDesc& target);
+                                                       const arch::TargetDesc& target,
+                                                       const recipe::TileChoice* only = nullptr);
 
 /// What the kernels of an instance read, for recipe::checkSchedule.
 recipe::KernelReads kernelReads(const recipe::Program& program, const Sizes& sizes, const recipe::Program& instance);

@@ -191,6 +191,8 @@ bool SharedWaits::holds(const Program& program, base::FunctionRef<recipe::Kernel
   for (const OperandRegion& region : regions_) {
     const recipe::Operand& operand = *recipe::operandAt(program.ops[region.op], region.operand);
     if (operand.ring.slots != region.slots) return false;
+    // Slices of a view that begins within a slot would lie in two.
+    if (region.ring != kNone && operand.offset != region.begin) return false;
     const uint64_t bytes = recipe::operandSpanBytes(operand);
     if (bytes == 0) continue;
     if (operand.offset < region.begin || operand.offset > region.end || bytes > region.end - operand.offset)

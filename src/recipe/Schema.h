@@ -161,7 +161,7 @@ void schema(Ar& ar, typename Ar::template Ref<StoragePlacement> v) {
 }
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<TileStorage::User> v) {
-  ar(v.op, v.operand, v.dims);
+  ar(v.op, v.operand, v.dims, v.strides, v.offset);
 }
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<TileStorage> v) {

@@ -335,8 +335,18 @@ class DynamicVerifier {
                                ", which is not in SRAM or has other elements"));
       uint32_t seen = 0;
       bool known = user.dims.size() == operand->sizes.size();
+      const bool own = !user.strides.empty();
+      if (own && user.strides.size() != operand->sizes.size())
+        return dataLoss(strCat(where, " is seen by ", opText(program_, user.op), " through ", user.strides.size(),
+                               " strides, but its operand has ", operand->sizes.size(), " dimensions"));
+      if (!own && user.offset != TileStorage::User::kNoOffset)
+        return dataLoss(
+            strCat(where, " is seen by ", opText(program_, user.op), " from an offset, but with no strides"));
+      for (uint32_t stride : user.strides) HPU_RETURN_IF_ERROR(checkExpr(stride, where));
+      if (own) HPU_RETURN_IF_ERROR(checkExpr(user.offset, where));
       for (uint32_t dim : user.dims) {
         if (dim == kNone) continue;
+        known &= !own || dim == tile.dim;
         known &= dim < rank && !(seen >> std::min<uint32_t>(dim, 31) & 1);
         seen |= 1u << std::min<uint32_t>(dim, 31);
       }
@@ -489,8 +499,13 @@ class DynamicVerifier {
     for (size_t t = 0; t < dynamic_.tiles.size(); ++t)
       for (const TileStorage::User& user : dynamic_.tiles[t].users) {
         const Operand& operand = *operandAt(program_.ops[user.op], user.operand);
+        for (size_t d = 0; d < user.strides.size(); ++d)
+          if (values.find(user.strides[d]) != operand.strides[d])
+            return differs(strCat("stride ", d, " of a user of tile storage ", t), operand.strides[d], values,
+                           user.strides[d]);
         for (size_t d = 0; d < user.dims.size(); ++d) {
-          if (user.dims[d] == kNone) continue;
+          // One that joins dims of the result is as long as these together.
+          if (user.dims[d] == kNone || !user.strides.empty()) continue;
           const uint32_t size = dynamic_.tiles[t].sizes[user.dims[d]];
           if (values.find(size) != operand.sizes[d])
             return differs(strCat("dimension ", d, " of a user of tile storage ", t), operand.sizes[d], values, size);

@@ -165,7 +165,9 @@ TEST(Instantiate, EverySizeGivesTheProgramWrittenForIt) {
 
 TEST(Instantiate, SlicesAreThoseOfTheChoice) {
   const Program program = dynamicSample();
-  auto small = instantiate(program, {5, 16}, gaudi2()), large = instantiate(program, {5, 64}, gaudi2());
+  const std::vector<recipe::TileChoice>& choices = program.dynamic->choices;
+  auto small = instantiate(program, {5, 16}, gaudi2(), &choices[0]),
+       large = instantiate(program, {5, 64}, gaudi2(), &choices[1]);
   ASSERT_TRUE(small.ok() && large.ok());
   EXPECT_EQ(commandsOf(**small, "project"), 1);
   EXPECT_EQ(commandsOf(**small, "up"), 2);
@@ -176,10 +178,66 @@ TEST(Instantiate, SlicesAreThoseOfTheChoice) {
   EXPECT_EQ(findOp(**large, "down")->mme.a.ring, (recipe::Ring{3, 0, 8 * 64 * 4}));
   EXPECT_EQ(findOp(**small, "project")->mme.c.ring, (recipe::Ring{1, 0, 16 * 64 * 4}));
   // 17 rows in 8 slices are 6 slices of 3.
-  auto odd = instantiate(program, {5, 17}, gaudi2());
+  auto odd = instantiate(program, {5, 17}, gaudi2(), &choices[1]);
   ASSERT_TRUE(odd.ok());
   EXPECT_EQ(commandsOf(**odd, "up"), 6);
   EXPECT_EQ(commandsOf(**odd, "down"), 6);
+}
+
+TEST(Instantiate, IsTheFastestOfWhatTheChoicesMake) {
+  const Program program = dynamicSample();
+  bool differ = false;
+  for (const Sizes& sizes : {Sizes{5, 16}, Sizes{5, 64}, Sizes{90, 128}}) {
+    auto fastest = instantiate(program, sizes, gaudi2());
+    ASSERT_TRUE(fastest.ok()) << fastest.status().message();
+    ASSERT_NO_FATAL_FAILURE(expectRight(program, sizes, **fastest));
+    for (const recipe::TileChoice& choice : program.dynamic->choices) {
+      auto one = instantiate(program, sizes, gaudi2(), &choice);
+      ASSERT_TRUE(one.ok());
+      EXPECT_LE((*fastest)->estimates.deviceTimeUs, (*one)->estimates.deviceTimeUs);
+      differ |= (*fastest)->estimates.deviceTimeUs < (*one)->estimates.deviceTimeUs;
+    }
+  }
+  EXPECT_TRUE(differ);
+}
+
+/// What a view that parts or joins dimensions says by strides is what one of whole dimensions says by these.
+TEST(Instantiate, UsersOfTilesMayHaveStridesOfTheirOwn) {
+  const Program program = dynamicSample();
+  auto dynamic = std::make_shared<recipe::Dynamic>(*program.dynamic);
+  auto number = [&](int64_t value) {
+    dynamic->exprs.push_back({recipe::SizeExpr::Kind::kConstant, value, {}});
+    return static_cast<uint32_t>(dynamic->exprs.size() - 1);
+  };
+  size_t changed = 0;
+  for (recipe::TileStorage& tile : dynamic->tiles)
+    for (recipe::TileStorage::User& user : tile.users) {
+      if (tile.slots != 3 || tile.order.front() != tile.dim || user.op == tile.users[0].op) continue;
+      const Operand& operand = *recipe::operandAt(const_cast<Program&>(program).ops[user.op], user.operand);
+      for (uint32_t& dim : user.dims) {
+        user.strides.push_back(number(operand.strides[user.strides.size()]));
+        if (dim != tile.dim) dim = recipe::kNone;
+      }
+      user.offset = number(0);
+      ++changed;
+    }
+  ASSERT_EQ(changed, 1u);
+  Program other = program;
+  other.dynamic = dynamic;
+  ASSERT_TRUE(recipe::verifyProgram(other).ok()) << recipe::verifyProgram(other).message();
+  for (const Sizes& sizes : {Sizes{5, 17}, Sizes{5, 64}}) {
+    const recipe::TileChoice& choice = program.dynamic->choices[1];
+    auto by = instantiate(program, sizes, gaudi2(), &choice), with = instantiate(other, sizes, gaudi2(), &choice);
+    ASSERT_TRUE(by.ok() && with.ok()) << with.status().message();
+    EXPECT_EQ(findOp(**by, "down")->mme.a.strides, findOp(**with, "down")->mme.a.strides);
+    EXPECT_EQ(findOp(**by, "down")->mme.a.ring, findOp(**with, "down")->mme.a.ring);
+    EXPECT_EQ(findOp(**by, "down")->mme.a.offset, findOp(**with, "down")->mme.a.offset);
+  }
+  // An offset beyond the tile, or strides that leave it, are refused.
+  for (recipe::TileStorage& tile : dynamic->tiles)
+    for (recipe::TileStorage::User& user : tile.users)
+      if (!user.strides.empty()) user.offset = number(int64_t{1} << 40);
+  EXPECT_EQ(instantiate(other, {5, 64}, gaudi2(), &program.dynamic->choices[1]).status().code(), StatusCode::kDataLoss);
 }
 
 TEST(Instantiate, WithoutAnyPastItIsLeftOutButTheProductOverItStays) {

@@ -163,6 +163,17 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
       {"or has other elements", [](Dynamic& d) { d.tiles[0].elementBytes = 2; }},
       {"not those of the operand or of the result", [](Dynamic& d) { d.tiles[0].users[0].dims = {0, 0}; }},
       {"not those of the operand or of the result", [](Dynamic& d) { d.tiles[0].users[0].dims = {0}; }},
+      {"through 1 strides, but its operand has 2 dimensions",
+       [](Dynamic& d) {
+         d.tiles[0].users[0].strides = {0};
+         d.tiles[0].users[0].offset = 0;
+       }},
+      {"from an offset, but with no strides", [](Dynamic& d) { d.tiles[0].users[0].offset = 0; }},
+      {"tile storage 0 is size expression 7000",
+       [](Dynamic& d) {
+         d.tiles[0].users[0].strides = {0, 7000};
+         d.tiles[0].users[0].offset = 0;
+       }},
       {"which not all of its users see", [](Dynamic& d) { d.tiles[0].users[0].dims[0] = kNone; }},
       {"has several slots, but users in several units", [](Dynamic& d) { d.tiles[0].unit = 0; }},
       {"has 0 choices of tiles", [](Dynamic& d) { d.choices.clear(); }},

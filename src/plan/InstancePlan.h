@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// InstancePlan: what instances of similar sizes share, and how they are made from it (Instantiate.h).
+// The one thing to know: a plan is that of the fastest instance of some sizes; it serves others, smaller ones, as long
+// as their units have as many slices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arch/TargetDesc.h"
+#include "hpu/status.h"
+#include "plan/InstanceMemory.h"
+#include "plan/SharedWaits.h"
+#include "plan/Slices.h"
+#include "recipe/Recipe.h"
+#include "recipe/SizeValues.h"
+
+namespace hpu::plan {
+
+/// Unit and part of Dynamic::units.
+using PartRefs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+struct InstancePlan {
+  MemoryPlan memory;
+  std::vector<uint32_t> order;  ///< Of commands, as Issued has it.
+  recipe::Estimates estimates;
+
+  // What instances take as it is. Null: their commands are made anew.
+  std::shared_ptr<const SharedWaits> waits;
+  std::shared_ptr<const recipe::Program> prototype;  ///< The instance of these sizes.
+  std::vector<uint32_t> now;                         ///< By op of the source its number; kNone: it has no points.
+  std::vector<std::vector<int64_t>> dropped;         ///< Spaces of those, by op.
+  std::vector<IssueUnit> units;
+  std::vector<PartRefs> unitParts;  ///< By unit of `units`.
+  std::vector<int64_t> sliceDims;
+
+  /// Copies of the prototype that were instances of other sizes and are not in use any more: to set their numbers is a
+  /// fraction of what a copy takes.
+  static constexpr size_t kMostSpare = 4;
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<recipe::Program>> spare;  // Guarded by mutex.
+};
+
+/// All functions take a program of free dimensions and sizes within its bounds.
+
+/// As instantiate(), with the plan.
+StatusOr<std::shared_ptr<recipe::Program>> makePlanned(const recipe::Program& program, const recipe::Sizes& sizes,
+                                                       const arch::TargetDesc& target,
+                                                       std::shared_ptr<const InstancePlan>& plan);
+
+/// Commands anew, and the rest of the plan; null when it does not serve these sizes.
+StatusOr<std::shared_ptr<recipe::Program>> makeFrom(const InstancePlan& plan, const recipe::Program& program,
+                                                    const recipe::Sizes& sizes, const arch::TargetDesc& target);
+
+/// Sets the numbers of `copy`, of the plan's prototype, to those of an instance; the plan has waits. False when its
+/// commands do not serve these sizes: the copy is then no program.
+StatusOr<bool> makeLike(const InstancePlan& plan, const recipe::Program& program, const recipe::Sizes& sizes,
+                        const arch::TargetDesc& target, const std::shared_ptr<recipe::Program>& copy);
+
+/// kInvalidArgument unless the program has these sizes.
+Status checkSizes(const recipe::Program& program, const recipe::Sizes& sizes);
+
+/// "making the program for seq = 5".
+std::string making(const recipe::Program& program, const recipe::Sizes& sizes);
+
+}  // namespace hpu::plan

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instances of similar sizes (Instantiate.h).
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/StatusMacros.h"
+#include "plan/InstancePlan.h"
+#include "plan/Instantiate.h"
+
+namespace hpu::plan {
+
+using recipe::Program;
+
+int64_t bucketEnd(int64_t size) {
+  constexpr int64_t kSteps = 4;
+  if (size <= 2 * kSteps) return size;
+  const auto octave = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size - 1)));
+  const int64_t step = octave / kSteps;
+  return (size + step - 1) / step * step;
+}
+
+Instances::Instances(std::shared_ptr<const Program> program, const arch::TargetDesc& target)
+    : program_(std::move(program)), target_(target) {}
+Instances::~Instances() = default;
+
+Instances::Stats Instances::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+std::shared_ptr<const InstancePlan> Instances::find(const Sizes& key) {
+  std::lock_guard lock(mutex_);
+  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
+    if (it->first != key) continue;
+    plans_.splice(plans_.begin(), plans_, it);
+    return it->second;
+  }
+  return nullptr;
+}
+
+void Instances::keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan) {
+  std::lock_guard lock(mutex_);
+  plans_.remove_if([&](const auto& known) { return known.first == key; });
+  plans_.emplace_front(key, std::move(plan));
+  if (plans_.size() > kMostPlans) plans_.pop_back();
+}
+
+/// Null when the commands of the plan's own instance do not serve these sizes, whatever the reason: what is wrong with
+/// them is found by who makes the commands anew.
+std::shared_ptr<const Program> Instances::instanceLike(const std::shared_ptr<const InstancePlan>& plan,
+                                                       const Sizes& sizes) const {
+  if (!plan->waits) return nullptr;
+  std::unique_ptr<Program> spare;
+  {
+    std::lock_guard lock(plan->mutex);
+    if (!plan->spare.empty()) {
+      spare = std::move(plan->spare.back());
+      plan->spare.pop_back();
+    }
+  }
+  if (!spare) spare = std::make_unique<Program>(*plan->prototype);
+  std::shared_ptr<Program> program(spare.release(), [from = std::weak_ptr(plan)](Program* unused) {
+    std::unique_ptr<Program> owned(unused);
+    const auto known = from.lock();
+    if (!known) return;
+    std::lock_guard lock(known->mutex);
+    if (known->spare.size() < InstancePlan::kMostSpare) known->spare.push_back(std::move(owned));
+  });
+  auto made = makeLike(*plan, *program_, sizes, target_, program);
+  return made.ok() && *made ? std::move(program) : nullptr;
+}
+
+StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {
+  HPU_RETURN_IF_ERROR(checkSizes(*program_, sizes));
+  if (!program_->dynamic) return program_;
+  Sizes end;
+  for (size_t s = 0; s < sizes.size(); ++s)
+    end.push_back(std::min(bucketEnd(sizes[s]), program_->dynamic->symbols[s].max));
+  // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several
+  // numbers of slices, and its end is no sizes where guards do not hold.
+  for (const Sizes* key : {&sizes, static_cast<const Sizes*>(&end)}) {
+    std::shared_ptr<const InstancePlan> plan = find(*key);
+    if (!plan && key == &end && end != sizes) {
+      if (!makePlanned(*program_, end, target_, plan).ok()) continue;
+      keep(end, plan);
+    }
+    if (!plan) continue;
+    if (auto like = instanceLike(plan, sizes)) {
+      std::lock_guard lock(mutex_);
+      ++stats_.reused;
+      ++stats_.alike;
+      return like;
+    }
+    auto made = makeFrom(*plan, *program_, sizes, target_);
+    if (!made.ok()) return made.status().withContext(making(*program_, sizes));
+    if (!*made) continue;
+    std::lock_guard lock(mutex_);
+    ++stats_.reused;
+    return std::shared_ptr<const Program>(std::move(*made));
+  }
+  std::shared_ptr<const InstancePlan> own;
+  auto made = makePlanned(*program_, sizes, target_, own);
+  if (!made.ok()) return made.status().withContext(making(*program_, sizes));
+  keep(sizes, own);
+  std::lock_guard lock(mutex_);
+  ++stats_.planned;
+  return std::shared_ptr<const Program>(std::move(*made));
+}
+
+}  // namespace hpu::plan
