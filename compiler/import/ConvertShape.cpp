@@ -149,13 +149,32 @@ void convertRange(NodeContext& node) {
   node.setOutput(0, result);
 }
 
+/// The places of a matrix's elements as numbers that a comparison joins, [rows, 1] and [columns]: the row, counted from
+/// `from`, and the column. False when a size has no expression.
+bool positions(NodeContext& node, const SymDim& rows, const SymDim& columns, const DimExpr& from, Value& row,
+               Value& column) {
+  for (const SymDim* dim : {&rows, &columns})
+    if (!ir::exprOf(*dim)) return node.needsSize("the last two dimensions of its input"), false;
+  const std::optional<int64_t> first = from.constant();
+  constexpr int64_t kFarthest = int64_t{1} << 47;  // Beyond any dimension, as larger ones are.
+  const SymDim start = first ? SymDim{std::clamp(*first, -kFarthest, kFarthest)} : ir::dimOf(node.context(), from);
+  row = node.reshape(node.range(start, rows, 1, ElementType::kI64), llvm::ArrayRef<SymDim>{rows, SymDim{1}});
+  column = node.range(SymDim{0}, columns, 1, ElementType::kI64);
+  return true;
+}
+
 void convertEyeLike(NodeContext& node) {
   RankedTensorType type = node.inputType(0);
   if (!type || type.getRank() != 2) return node.invalid("needs a rank-2 input");
-  if (!type.hasStaticShape()) return node.needsSize("the shape of its input");
   ElementType element = ir::elementType(type.getElementType());
   if (node.hasAttribute("dtype")) element = elementOfOnnxType(static_cast<int32_t>(node.integer("dtype", 0)));
   if (element == ElementType::kInvalid) return node.unsupported("its data type");
+  if (!type.hasStaticShape()) {
+    const SymShape shape = ir::symShape(type);
+    Value row, column;
+    if (!positions(node, shape[0], shape[1], node.integer("k", 0), row, column)) return;
+    return node.setOutput(0, node.cast(node.op("equal", {row, column}), ir::mlirElementType(node.context(), element)));
+  }
   int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), k = node.integer("k", 0);
   if (type.getNumElements() > kMaxGenerated) return node.unsupported(strCat("more than ", kMaxGenerated, " elements"));
   Tensor eye = Tensor::zeros({element, {rows, columns}});
@@ -171,14 +190,23 @@ void convertTrilu(NodeContext& node) {
   RankedTensorType type = node.typeOf(x);
   if (type.getRank() < 2) return node.invalid("needs rank 2 or more");
   int64_t rows = type.getDimSize(type.getRank() - 2), columns = type.getDimSize(type.getRank() - 1), k = 0;
-  if (ShapedType::isDynamic(rows) || ShapedType::isDynamic(columns))
-    return node.needsSize("the last two dimensions of its input");
+  const bool upper = node.integer("upper", 1) != 0,
+             isFree = ShapedType::isDynamic(rows) || ShapedType::isDynamic(columns);
+  DimExpr diagonal = 0;
   if (node.has(1)) {
-    std::optional<double> offset = node.constantNumber(1);
-    if (!offset) return node.unsupported("a diagonal that is not constant");
-    k = static_cast<int64_t>(*offset);
+    const std::optional<ShapeElements> offset = node.elements(1);
+    if (!offset || offset->values.size() != 1) return node.unsupported("a diagonal that is not known at import");
+    if (!offset->values[0]) return node.needsSize("its diagonal depends on a free dimension");
+    diagonal = *offset->values[0];
   }
-  bool upper = node.integer("upper", 1);
+  if (isFree || !diagonal.isConstant()) {
+    const SymShape shape = ir::symShape(type);
+    Value row, column;
+    if (!positions(node, shape[shape.size() - 2], shape.back(), diagonal, row, column)) return;
+    Value mask = upper ? node.op("less_equal", {row, column}) : node.op("less_equal", {column, row});
+    return node.setOutput(0, node.op("where", {mask, x, node.scalarLike(x, 0)}));
+  }
+  k = *diagonal.constant();
   if (rows * columns > 16 * kMaxGenerated) return node.unsupported("a matrix of more than 16 M elements");
   Tensor mask = Tensor::zeros({ElementType::kBool, {rows, columns}});
   uint8_t* out = mask.writable();
@@ -281,8 +309,17 @@ void convertReshape(NodeContext& node) {
     if (!elements) return node.unsupported("a shape that is not known at import");
     target = *elements;
   }
-  std::optional<SymShape> shape = reshapeTarget(node, node.typeOf(x), target, node.integer("allowzero", 0) != 0);
-  if (shape) node.setOutput(0, node.reshape(x, *shape));
+  const bool allowZero = node.integer("allowzero", 0) != 0;
+  std::optional<SymShape> shape = reshapeTarget(node, node.typeOf(x), target, allowZero);
+  if (!shape) return;
+  Value result = node.reshape(x, *shape);
+  node.setOutput(0, result);
+  // A size that is 0 at launch means another dimension there.
+  Ints copied;
+  for (auto [i, size] : llvm::enumerate(target.values))
+    if (!allowZero && !size->isConstant()) copied.push_back(static_cast<int64_t>(i));
+  if (auto op = result && result != x ? result.getDefiningOp() : nullptr; op && !copied.empty())
+    op->setAttr(kZeroCopiesAttr, node.builder().getDenseI64ArrayAttr(copied));
 }
 
 void convertFlatten(NodeContext& node) {
@@ -416,8 +453,9 @@ constexpr OpRow kRows[] = {
     {"Size", 1, kNewestOpset, convertSize},
     {"Range", 11, kNewestOpset, convertRange, "",
      "limits that are constant or follow from shapes, at most 1,048,576 elements"},
-    {"EyeLike", 9, kNewestOpset, convertEyeLike, "", "at most 1,048,576 elements"},
-    {"Trilu", 14, kNewestOpset, convertTrilu, "", "a constant diagonal, at most 16,777,216 elements a matrix"},
+    {"EyeLike", 9, kNewestOpset, convertEyeLike, "", "at most 1,048,576 elements of fixed sizes"},
+    {"Trilu", 14, kNewestOpset, convertTrilu, "",
+     "a diagonal that is constant or follows from shapes, at most 16,777,216 elements a matrix of fixed sizes"},
     {"OneHot", 9, kNewestOpset, convertOneHot, "", "constant depth of at most 1,048,576"},
     {"Reshape", 1, kNewestOpset, convertReshape, "", "the shape follows from other shapes"},
     {"Flatten", 1, kNewestOpset, convertFlatten},

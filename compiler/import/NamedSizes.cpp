@@ -9,8 +9,11 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/ImportState.h"
+#include "compiler/import/Representatives.h"
 #include "compiler/import/Specialize.h"
 #include "compiler/interp/ConstantData.h"
+#include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -27,10 +30,6 @@ using shape::SymInt;
 
 namespace {
 
-/// Every symbol gets one of these, times the same power of two: images whose sizes are halved and doubled again only
-/// fit together at multiples of one.
-constexpr int64_t kPrimes[] = {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
-constexpr int64_t kMostPower = 64;
 /// On a module: names that guards say to be equal to shorter ones, with these.
 constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
 /// Where no bound is given: far beyond what memory holds, and products of a few still have 64 bits.
@@ -95,6 +94,28 @@ class Namer {
     return llvm::any_of(primes_, [&](int64_t prime) { return size != 0 && size % prime == 0; });
   }
 
+  /// For a size that no expression says.
+  Status unknownSize(Operation* op, mlir::Value value, int64_t size) const {
+    std::vector<std::string> names;
+    auto add = [&](const std::string& name) {
+      if (!llvm::is_contained(names, name)) names.push_back(name);
+    };
+    for (auto [symbol, prime] : llvm::zip(symbols_, primes_))
+      if (size != 0 && size % prime == 0) add(symbol.text());
+    if (names.empty())
+      for (mlir::Value operand : op->getOperands())
+        for (const SymDim& dim : ir::symShape(ir::tensorOf(operand)))
+          if (dim.isNamed() && dim.symbol != ir::kNoExpression) llvm::for_each(ir::exprOf(dim)->symbols(), add);
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
+    const std::string advice = names.empty()       ? "give sizes"
+                               : names.size() == 1 ? "give it a size: " + sizeOptions(names)
+                                                   : "give one of them a size: " + sizeOptions(names);
+    return unimplemented(strCat("how a size of ", ir::unitName(op), " (", ir::typeToString(ir::tensorOf(value)),
+                                ") follows from ", names.empty() ? "sizes that are given late" : text,
+                                " is not known; ", advice));
+  }
+
   /// Of a number: one that a value has, or a product of symbols and a number.
   StringAttr nameOf(int64_t size) const {
     if (auto found = known_.find(size); found != known_.end()) return found->second;
@@ -154,14 +175,8 @@ class Namer {
       if (StringAttr shorter = dim.isNamed() ? same_.lookup(dim.symbol) : StringAttr()) dim.symbol = shorter;
     value.setType(ir::withOrder(ir::tensorType(shape, now.getElementType()), ir::physicalOrder(now)));
     for (const SymDim& dim : shape)
-      if (dim.isNamed() && dim.size == 0)
-        return unimplemented(strCat("the size ", dim.symbol.str(), " of ", ir::unitName(op),
-                                    " is 0 for large sizes and not for others, which is not done for sizes that are "
-                                    "given late; give sizes"));
-    for (const SymDim& dim : shape)
       if (dim.isNamed() ? ir::exprOf(dim)->evaluate(samples_) != dim.size : depends(dim.size))
-        return internalError(strCat("the size ", dim.size, " of ", ir::unitName(op), " (", ir::typeToString(inferred),
-                                    ") depends on a dimension that is given late, and it is not known how"));
+        return unknownSize(op, value, dim.size);
     learn(value.getType());
     return okStatus();
   }
@@ -236,17 +251,22 @@ class GuardFinder {
       return broadcast(op, ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
     }
     if (auto slice = dyn_cast<ir::SliceOp>(op)) return inside(slice);
-    if (auto reshape = dyn_cast<ir::ReshapeOp>(op))
+    if (auto reshape = dyn_cast<ir::ReshapeOp>(op)) {
+      HPU_RETURN_IF_ERROR(copiesNothing(reshape));
       return relate(op, true, ir::symElements(ir::tensorOf(reshape.getX())),
                     ir::symElements(ir::tensorOf(reshape.getResult())));
+    }
     if (auto expand = dyn_cast<ir::ExpandOp>(op))
       return broadcast(op, shapeOf(expand.getX()), shapeOf(expand.getResult()));
     if (auto gather = dyn_cast<ir::GatherOp>(op))
       return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
     if (auto gather = dyn_cast<ir::GatherElementsOp>(op))
       return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
+    if (auto arg = dyn_cast<ir::ArgMaxOp>(op))
+      return needsElement(op, ir::numberOf(shapeOf(arg.getX())[static_cast<size_t>(arg.getAxis())]));
     if (isa<ir::Conv2dOp, ir::ConvTranspose2dOp, ir::MaxPool2dOp, ir::AvgPool2dOp, ir::ResizeOp>(op)) {
-      for (const SymDim& dim : ArrayRef(shapeOf(op->getResult(0))).drop_front(2))
+      const SymShape result = shapeOf(op->getResult(0));
+      for (const SymDim& dim : ArrayRef(result).drop_front(2))
         HPU_RETURN_IF_ERROR(relate(op, false, 1, ir::numberOf(dim)));
       return okStatus();
     }
@@ -263,19 +283,30 @@ class GuardFinder {
 
   static SymShape shapeOf(mlir::Value value) { return ir::symShape(ir::tensorOf(value)); }
 
-  Status relate(Operation* op, bool isEqual, const SymInt& left, const SymInt& right) {
-    if (left == right || (left.isConstant() && right.isConstant())) return okStatus();
-    if (left.isUnknown() || right.isUnknown())
-      return internalError(strCat("what ", ir::unitName(op), " asks of its operands' sizes has no expression"));
+  /// Whether it holds for all sizes.
+  bool isSure(bool isEqual, const SymInt& left, const SymInt& right) {
+    if (left == right || (left.isConstant() && right.isConstant())) return true;
+    if (left.isUnknown() || right.isUnknown()) return false;
     const DimExpr a = *left.expr(), b = *right.expr();
+    if (isEqual) return DimExpr::equal(a, b, bounds_) == true;
     const std::optional<DimExpr> gap = b.minus(a);
-    const shape::Interval range = gap ? gap->interval(bounds_) : shape::Interval();
-    if (isEqual ? DimExpr::equal(a, b, bounds_) == true : range.low >= 0) return okStatus();
+    return gap && gap->interval(bounds_).low >= 0;
+  }
+
+  static std::string asked(Operation* op, bool isEqual, const SymInt& left, const SymInt& right) {
+    return strCat(ir::unitName(op), " needs ", left.text(), isEqual ? " to be equal to " : " to be at most ",
+                  right.text());
+  }
+  Status relate(Operation* op, bool isEqual, const SymInt& left, const SymInt& right, std::string text = {}) {
+    if (isSure(isEqual, left, right)) return okStatus();
+    if (left.isUnknown() || right.isUnknown())
+      return unimplemented(strCat("what ", ir::unitName(op),
+                                  " asks of its operands' sizes is too long an expression for sizes that are given "
+                                  "late; give a size to one of its dimensions"));
+    const DimExpr a = *left.expr(), b = *right.expr();
     for (const SizeGuard& guard : guards)
       if (guard.isEqual == isEqual && guard.left == a && guard.right == b) return okStatus();
-    guards.push_back(
-        {isEqual, a, b,
-         strCat(ir::unitName(op), " needs ", a.text(), isEqual ? " to be equal to " : " to be at most ", b.text())});
+    guards.push_back({isEqual, a, b, text.empty() ? asked(op, isEqual, left, right) : std::move(text)});
     return okStatus();
   }
   Status same(Operation* op, const SymDim& a, const SymDim& b) {
@@ -288,17 +319,49 @@ class GuardFinder {
     }
     return okStatus();
   }
-  /// Constant indices are inside of the dimension; any others need an element.
+  /// Constant indices are inside of the dimension; any others need an element, where there are some.
   Status indexed(Operation* op, mlir::Value x, mlir::Value indices, int64_t axis) {
-    int64_t most = 0;
+    const SymInt along = ir::numberOf(shapeOf(x)[static_cast<size_t>(axis)]);
     if (auto constant = indices.getDefiningOp<ir::ConstantOp>()) {
       HPU_ASSIGN(const interp::Tensor values, interp::tensorOf(constant.getValue()));
+      int64_t most = 0;
       for (int64_t i = 0; i < values.count(); ++i) {
         const int64_t index = values.integer(i);
         most = std::max(most, index < 0 ? -1 - index : index);
       }
+      return values.count() == 0 ? okStatus() : relate(op, false, most + 1, along);
     }
-    return relate(op, false, most + 1, ir::numberOf(shapeOf(x)[static_cast<size_t>(axis)]));
+    return needsElement(op, along);
+  }
+  /// Every element of the result is taken from one of the dimension.
+  Status needsElement(Operation* op, const SymInt& along) {
+    const SymInt taken = ir::symElements(ir::tensorOf(op->getResult(0)));
+    if (isSure(false, 1, along) || taken == SymInt(0)) return okStatus();
+    return relate(op, false, isSure(false, 1, taken) ? SymInt(1) : SymInt::min(1, taken), along);
+  }
+
+  /// A size of 0 in a shape that a model computes means the size that is there: the shape is another one then, unless
+  /// that is 0, too.
+  Status copiesNothing(ir::ReshapeOp op) {
+    auto copied = op->getAttrOfType<DenseI64ArrayAttr>(kZeroCopiesAttr);
+    const SymShape from = shapeOf(op.getX()), to = shapeOf(op.getResult());
+    for (int64_t i : copied ? copied.asArrayRef() : ArrayRef<int64_t>()) {
+      const auto d = static_cast<size_t>(i);
+      if (d >= to.size() || isSure(false, 1, ir::numberOf(to[d])) || (d < from.size() && from[d] == to[d])) continue;
+      const std::optional<DimExpr> size = ir::exprOf(to[d]), other = d < from.size() ? ir::exprOf(from[d]) : DimExpr(1);
+      const auto zero = size && other ? DimExpr::select(DimExpr::Compare::kLess, *size, 1, *other, 0) : std::nullopt;
+      HPU_RETURN_IF_ERROR(relate(op, true, zero ? SymInt(*zero, 0) : SymInt::unknown(0), 0,
+                                 strCat(ir::unitName(op), " copies dimension ", d, " where ", to[d].symbol.str(),
+                                        " is 0, which is another shape")));
+    }
+    return okStatus();
+  }
+
+  /// The number where `size` is not 0, and 0 where it is: nothing is taken from anywhere.
+  static SymInt ifAny(const SymInt& size, const SymInt& number) {
+    const std::optional<DimExpr> a = size.expr(), b = number.expr();
+    const auto chosen = a && b ? DimExpr::select(DimExpr::Compare::kLess, *a, 1, 0, *b) : std::nullopt;
+    return chosen ? SymInt(*chosen, number.value()) : SymInt::unknown(number.value());
   }
   Status inside(ir::SliceOp slice) {
     const SymShape from = shapeOf(slice.getX()), to = shapeOf(slice.getResult());
@@ -307,13 +370,16 @@ class GuardFinder {
       if (std::optional<ArrayAttr> names = slice.getStartSymbols())
         start = ir::numberOf({slice.getStarts()[d], dyn_cast<StringAttr>((*names)[d])});
       const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
+      if (size == SymInt(0)) continue;
       const int64_t step = slice.getSteps()[d];
-      HPU_RETURN_IF_ERROR(relate(slice, false, 0, start));
       // From the last element backwards it ends at the first one or behind it.
-      if (step > 0)
-        HPU_RETURN_IF_ERROR(relate(slice, false, start + (size - 1) * step + 1, whole));
-      else
-        HPU_RETURN_IF_ERROR(relate(slice, false, start + 1, whole));
+      const SymInt end = step > 0 ? start + (size - 1) * step + 1 : start + 1;
+      const bool isAny = isSure(false, 1, size);
+      if (!isSure(false, 0, start))
+        HPU_RETURN_IF_ERROR(relate(slice, false, 0, isAny ? start : ifAny(size, start), asked(slice, false, 0, start)));
+      if (!isSure(false, end, whole))
+        HPU_RETURN_IF_ERROR(
+            relate(slice, false, isAny ? end : ifAny(size, end), whole, asked(slice, false, end, whole)));
     }
     return okStatus();
   }
@@ -338,14 +404,22 @@ class Rebinder {
   }
 
  private:
+  int64_t start(StringAttr name, int64_t otherwise) {
+    if (!name || name.empty()) return otherwise;
+    const std::optional<int64_t> value = DimExpr::parse(name.getValue()).evaluate(samples_);
+    if (!value && status_.ok())
+      status_ = invalidArgument(strCat("the number ", name.str(), " would be beyond 64 bits within the bounds"));
+    return value.value_or(otherwise);
+  }
   int64_t at(StringAttr name, int64_t otherwise) {
     if (!name || name.empty()) return otherwise;
     const std::optional<int64_t> value = DimExpr::parse(name.getValue()).evaluate(samples_);
     // What is empty now would be left out, and be missing at other sizes.
     if (value == 0 && status_.ok())
-      status_ = unimplemented(strCat("the size ", name.str(),
-                                     " is 0 at some sizes that the model is compiled for, which is "
-                                     "not done; give sizes or other bounds"));
+      status_ =
+          unimplemented(strCat("no sizes within the bounds were found at which all parts of the model have "
+                               "elements: the size ",
+                               name.str(), " is one that has none; give other bounds, or a size"));
     if ((!value || *value < 0) && status_.ok())
       status_ = invalidArgument(strCat("the size ", name.str(), " would be ",
                                        value ? strCat(*value) : std::string("beyond 64 bits"), " within the bounds"));
@@ -354,12 +428,17 @@ class Rebinder {
   void retype(mlir::Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !ir::hasNamedSizes(type)) return;
-    if (value.getDefiningOp<ir::ConstantOp>() && status_.ok())
-      status_ = unimplemented(strCat("a constant of the sizes ", ir::typeToString(type),
-                                     " follows from sizes that are given late, which is not done; give sizes"));
+    auto constant = value.getDefiningOp<ir::ConstantOp>();
+    if (constant && type.getNumElements() != 0 && status_.ok())
+      status_ = unimplemented(strCat("a constant of the sizes ", ir::typeToString(type), " (",
+                                     ir::unitName(constant.getOperation()),
+                                     ") follows from sizes that are given late; give them sizes"));
     SymShape shape = ir::symShape(type);
     for (SymDim& dim : shape) dim.size = at(dim.symbol, dim.size);
     value.setType(ir::withOrder(ir::tensorType(shape, type.getElementType()), ir::physicalOrder(type)));
+    // One without elements has these sizes, too.
+    if (constant && type.getNumElements() == 0)
+      constant.setValueAttr(DenseElementsAttr::get(cast<ShapedType>(value.getType()), ArrayRef<mlir::Attribute>()));
   }
   void restate(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isRange = isa<ir::RangeOp>(op);
@@ -370,7 +449,7 @@ class Rebinder {
     auto names = op->getAttrOfType<ArrayAttr>("start_symbols");
     if (!names) return;
     SmallVector<int64_t> starts(op->getAttrOfType<DenseI64ArrayAttr>("starts").asArrayRef());
-    for (auto [start, name] : llvm::zip(starts, names)) start = at(dyn_cast<StringAttr>(name), start);
+    for (auto [first, name] : llvm::zip(starts, names)) first = start(dyn_cast<StringAttr>(name), first);
     op->setAttr("starts", builder.getDenseI64ArrayAttr(starts));
   }
 
@@ -403,35 +482,31 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   if (symbols.empty()) return specializeModule(module, given);
   std::set<int64_t> numbers;
   addNumbers(main, numbers);
-  std::vector<int64_t> primes;
-  for (int64_t prime : kPrimes)
-    if (llvm::none_of(numbers, [&](int64_t number) { return number != 0 && number % prime == 0; }))
-      primes.push_back(prime);
-  if (symbols.size() > primes.size())
-    return invalidArgument(
-        strCat("at most ", primes.size(), " dimensions can be given late, and ", symbols.size(),
-               " are free: ", base::clipped(base::join(std::vector<std::string>(symbols.begin(), symbols.end())))));
+  ImportOptions represented = given;
+  for (const std::string& name : symbols) {
+    const auto found = bounds.find(name);
+    represented.bounds[name] = found == bounds.end()
+                                   ? shape::Interval{1, kLargestSize}
+                                   : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
+  }
+  HPU_ASSIGN(const std::vector<SizeAssignment> tried, representativesOf(represented.bounds, numbers));
+  Builder builder(module.getContext());
+  SmallVector<NamedAttribute> pairs;
+  for (const auto& [name, own] : represented.bounds)
+    pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
   Status first;
-  for (int64_t power = 1; power <= kMostPower; power *= 2) {
-    ImportOptions represented = given;
-    size_t next = 0;
-    for (const std::string& name : symbols) {
-      represented.samples[name] = primes[next++] * power;
-      const auto found = bounds.find(name);
-      represented.bounds[name] = found == bounds.end()
-                                     ? shape::Interval{1, kLargestSize}
-                                     : shape::Interval{found->second.min, std::min(found->second.max, kLargestSize)};
-    }
+  for (const SizeAssignment& sizes : tried) {
+    if (support::isCancelled()) return support::cancelledStatus();
+    represented.samples = sizes;
     OwningOpRef<ModuleOp> trial = module.clone();
+    (*trial)->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), sizes));
+    (*trial)->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
     Status status = specializeModule(*trial, represented);
+    if (status.ok()) status = checkRepresented(*trial, isSmall(sizes));
     if (status.ok()) {
       HPU_RETURN_IF_ERROR(specializeModule(module, represented));
-      module->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), represented.samples));
-      Builder builder(module.getContext());
-      SmallVector<NamedAttribute> pairs;
-      for (const auto& [name, own] : represented.bounds)
-        pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
-      module->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
+      for (llvm::StringRef name : {llvm::StringRef(ir::kSamplesAttr), llvm::StringRef(ir::kBoundsAttr)})
+        module->setAttr(name, (*trial)->getAttr(name));
       return nameSizes(module);
     }
     if (first.ok()) first = status;
@@ -463,88 +538,6 @@ Status unifySizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
   for (const auto& [name, other] : same) pairs.push_back(builder.getStrArrayAttr({name, shortest(other)}));
   module->setAttr(kSameSizesAttr, builder.getArrayAttr(pairs));
   return nameSizes(module);
-}
-
-namespace {
-
-/// Makes one of the guard's symbols smaller so that it holds: the largest such size near its own, or a power of two of
-/// parts of it. False when there is none.
-bool shrink(const SizeGuard& guard, const shape::SymbolBounds& bounds, shape::SymbolBindings& sizes) {
-  constexpr int64_t kNear = 128;
-  std::vector<std::string> symbols = guard.left.symbols();
-  for (const std::string& symbol : guard.right.symbols()) symbols.push_back(symbol);
-  for (const std::string& symbol : symbols) {
-    const int64_t now = sizes.at(symbol), least = bounds.at(symbol).low;
-    shape::SymbolBindings tried = sizes;
-    auto fits = [&](int64_t size) {
-      if (size < least) return false;
-      tried[symbol] = size;
-      return holds(guard, tried);
-    };
-    for (int64_t size = now - 1; size >= std::max(least, now - kNear); --size)
-      if (fits(size)) return sizes[symbol] = size, true;
-    for (int64_t size = now / 2; size > 0; size /= 2)
-      if (fits(size)) return sizes[symbol] = size, true;
-  }
-  return false;
-}
-
-}  // namespace
-
-StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
-  constexpr int64_t kLargest = 4096, kUnbounded = 1024;
-  constexpr int kMostSteps = 256;
-  const shape::SymbolBounds bounds = ir::sizeBounds(module);
-  shape::SymbolBindings samples;
-  for (const auto& [name, own] : bounds)
-    samples[name] = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
-  for (int step = 0;; ++step) {
-    const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, samples); });
-    if (broken == guards.end()) return samples;
-    if (step < kMostSteps && shrink(*broken, bounds, samples)) continue;
-    std::vector<std::string> sizes;
-    for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
-    return invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
-                                  " and smaller sizes; give other bounds of these dimensions"));
-  }
-}
-
-std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, const std::vector<SizeGuard>& guards,
-                                                           const std::map<std::string, int64_t>& samples) {
-  constexpr int64_t kPart = 4;
-  constexpr size_t kMostSamples = 3;
-  constexpr int kMostSteps = 64;
-  const shape::SymbolBounds bounds = ir::sizeBounds(module);
-  std::vector<std::map<std::string, int64_t>> found;
-  auto add = [&](shape::SymbolBindings sizes) {
-    for (int step = 0; step < kMostSteps; ++step) {
-      const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, sizes); });
-      if (broken == guards.end()) {
-        if (sizes != samples && !llvm::is_contained(found, sizes) && found.size() < kMostSamples)
-          found.push_back(sizes);
-        return;
-      }
-      if (!shrink(*broken, bounds, sizes)) return;
-    }
-  };
-  auto part = [&](const std::string& name) {
-    return std::max(bounds.at(name).low, (samples.at(name) + kPart - 1) / kPart);
-  };
-  shape::SymbolBindings all = samples;
-  for (auto& [name, size] : all) size = part(name);
-  add(all);
-  for (const auto& [name, size] : samples) {
-    shape::SymbolBindings one = samples;
-    one[name] = part(name);
-    add(one);
-  }
-  auto product = [](const shape::SymbolBindings& sizes) {
-    double all = 1;
-    for (const auto& [name, size] : sizes) all *= static_cast<double>(std::max<int64_t>(size, 1));
-    return all;
-  };
-  llvm::stable_sort(found, [&](const auto& a, const auto& b) { return product(a) < product(b); });
-  return found;
 }
 
 Status rebindModule(ModuleOp module, const std::map<std::string, int64_t>& samples) {

@@ -211,6 +211,18 @@ class Specializer {
     return ir::tensorType(shape, type.getElementType());
   }
 
+  /// Where a slice begins that has elements at all sizes stays: that it begins inside is a guard. One that may have
+  /// none begins inside even then.
+  DimExpr withinTensor(const DimExpr& start, Operation* op, size_t dim) {
+    if (!isa<ir::SliceOp>(op) || start.interval(options_.bounds).low >= 0) return start;
+    auto symbols = op->getAttrOfType<ArrayAttr>("symbols");
+    auto name = symbols && dim < symbols.size() ? dyn_cast<StringAttr>(symbols[dim]) : StringAttr();
+    const auto size = name && !name.empty() ? DimExpr::parse(name.getValue()).substitute(bindings_) : std::nullopt;
+    if (!size || size->simplified(options_.bounds).interval(options_.bounds).low >= 1) return start;
+    const auto inside = DimExpr::max(start, 0);
+    return inside ? inside->simplified(options_.bounds) : start;
+  }
+
   /// Where a slice begins, which may follow from free dimensions.
   void updateStarts(Operation* op) {
     auto symbols = op->getAttrOfType<ArrayAttr>("start_symbols");
@@ -222,7 +234,8 @@ class Specializer {
     bool anyNamed = false;
     for (size_t d = 0; d < out.size(); ++d) {
       auto name = dyn_cast<StringAttr>(symbols[d]);
-      const auto start = name && !name.empty() ? DimExpr::parse(name.getValue()).substitute(bindings_) : std::nullopt;
+      auto start = name && !name.empty() ? DimExpr::parse(name.getValue()).substitute(bindings_) : std::nullopt;
+      if (start && !options_.samples.empty()) start = withinTensor(start->simplified(options_.bounds), op, d);
       const bool isNamed = start && !start->isConstant();
       // One that lies before the first element stays: the slice's verifier names it.
       if (const auto number = start ? start->evaluate(options_.samples) : std::nullopt) out[d] = *number;
@@ -362,7 +375,11 @@ class Specializer {
       return failure();
     for (auto [result, type] : llvm::zip(op->getResults(), types)) {
       if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && !ir::fitsMemory(tensor))
-        return op->emitError("its result would be ") << type << ", which no memory holds";
+        return op->emitError("its result would be ")
+               << ir::typeToString(tensor) << ", which "
+               << (ir::hasNamedSizes(tensor)
+                       ? "is no shape at sizes within the bounds that were tried; give other bounds"
+                       : "no memory holds");
       result.setType(type);
     }
     return success();

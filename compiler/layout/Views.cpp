@@ -67,6 +67,17 @@ std::optional<SmallVector<Number>> stridesOfReshape(ArrayRef<Number> sizes, Arra
   return result;
 }
 
+/// Whether the elements lie one after another, in their order.
+template <typename Number>
+bool isDense(const BasicView<Number>& view) {
+  Number stride = 1;
+  for (size_t d = view.sizes.size(); d-- > 0;) {
+    if (!(view.sizes[d] == Number(1)) && !(view.strides[d] == stride)) return false;
+    stride *= view.sizes[d];
+  }
+  return true;
+}
+
 template <typename Number>
 std::optional<BasicView<Number>> applied(Operation* op, const BasicView<Number>& in) {
   using View = BasicView<Number>;
@@ -107,6 +118,11 @@ std::optional<BasicView<Number>> applied(Operation* op, const BasicView<Number>&
       .template Case<ReshapeOp>([&](ReshapeOp reshape) -> std::optional<View> {
         out.sizes = sizesOf<Number>(cast<RankedTensorType>(reshape.getResult().getType()));
         std::optional<SmallVector<Number>> strides = stridesOfReshape<Number>(in.sizes, in.strides, out.sizes);
+        // What is dense is so in any shape of as many elements, which are guards where no expression says that.
+        if (!strides && isDense(in)) {
+          strides.emplace(out.sizes.size(), Number(1));
+          for (size_t d = out.sizes.size(); d-- > 1;) (*strides)[d - 1] = (*strides)[d] * out.sizes[d];
+        }
         if (!strides) return std::nullopt;
         out.strides = *strides;
         return out;

@@ -63,12 +63,15 @@ Value evaluated(OpBuilder& builder, Operation* op) {
   if (failed(results)) return {};
   const interp::Tensor& result = results->front();
   RankedTensorType type = tensorOf(op->getResult(0));
-  if (tensorBytes(type) <= kLargeBytes || !isOneNumber(result, elementBytes(type)))
+  const bool isOne = isOneNumber(result, elementBytes(type)), isLate = dependsOnSamples(op, type);
+  // No constant has sizes that are given late.
+  if (isLate && !isOne) return {};
+  if (!isLate && (tensorBytes(type) <= kLargeBytes || !isOne))
     return makeConstant(builder, op->getLoc(), result, "empty");
   interp::Tensor one = interp::Tensor::zeros({elementType(type.getElementType()), {}});
   std::memcpy(one.writable(), result.data(), elementBytes(type));
   Value scalar = makeConstant(builder, op->getLoc(), one, "empty");
-  return ExpandOp::create(builder, op->getLoc(), type, scalar, type.getShape(), ArrayAttr());
+  return ExpandOp::create(builder, op->getLoc(), type, scalar, type.getShape(), sizeNames(type));
 }
 
 struct FoldEmptyPass : PassWrapper<FoldEmptyPass, OperationPass<func::FuncOp>> {

@@ -245,7 +245,9 @@ class DynamicVerifier {
       const Storage& storage = storages[i];
       const std::string where = strCat("storage ", i);
       HPU_RETURN_IF_ERROR(checkExpr(storage.bytes, where));
-      if (storage.begin > storage.end || storage.end >= dynamic_.units.size())
+      // Nothing runs in a program all of whose outputs are empty.
+      const size_t units = std::max<size_t>(dynamic_.units.size(), 1);
+      if (storage.begin > storage.end || storage.end >= units)
         return dataLoss(
             strCat(where, " lives from unit ", storage.begin, " to ", storage.end, " of ", dynamic_.units.size()));
       if (storage.section == kNone) {

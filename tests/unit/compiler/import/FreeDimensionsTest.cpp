@@ -97,18 +97,36 @@ TEST_F(Importer, RefusesOptionsThatDoNotFitTheModel) {
   EXPECT_THAT(message({{}, {{"batch", -1}}, {}}), HasSubstr("the size -1"));
 }
 
+/// And the dimensions that it asks for, no others.
 TEST_F(Importer, NamesTheNodeThatAFreeDimensionStops) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {"length", "length"});
-  builder.node("EyeLike", "diagonal", {"x"}, {"r"}).output("r");
+  builder.input("x", ElementType::kF32, {"length", 1}).input("y", ElementType::kF32, {"batch", 1});
+  builder.node("Squeeze", "vector", {"x"}, {"r"}).output("r").node("Relu", "positive", {"y"}, {"z"}).output("z");
   auto module = import(builder);
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(module.status().message(), HasSubstr("EyeLike 'diagonal'"));
-  EXPECT_THAT(module.status().message(), HasSubstr("CompileOptions::dims = {{\"length\", SIZE}}"));
+  EXPECT_THAT(module.status().message(), HasSubstr("Squeeze 'vector'"));
+  EXPECT_THAT(module.status().message(),
+              HasSubstr("give the free dimension a size: CompileOptions::dims = {{\"length\", SIZE}}"));
   auto sized = import(builder, {{}, {{"length", 3}}, {}});
   ASSERT_TRUE(sized.ok()) << sized.status().message();
-  EXPECT_EQ(opNames(*sized), "");
+  EXPECT_EQ(opNames(*sized), "hpu.reshape hpu.relu");
+}
+
+/// Where an element lies is compared with its column, for all sizes.
+TEST_F(Importer, MakesMatricesOfFreeSizesFromPositions) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"rows", "columns"}).ints("k", {}, {1});
+  builder.node("Trilu", "upper", {"x", "k"}, {"u"}).output("u").node("EyeLike", "diagonal", {"x"}, {"d"}).output("d");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  const Tensor ones = Tensor::of<float>(ElementType::kF32, {2, 3}, {1, 1, 1, 1, 1, 1});
+  auto outputs = interp::evaluateFunction(main(*module), {ones});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  const std::vector<std::vector<float>> wanted = {{0, 1, 1, 0, 0, 1}, {1, 0, 0, 0, 1, 0}};
+  for (size_t i = 0; i < wanted.size(); ++i)
+    for (int64_t j = 0; j < 6; ++j)
+      EXPECT_EQ((*outputs)[i].number(j), wanted[i][static_cast<size_t>(j)]) << i << ", " << j;
 }
 
 /// A shape as a result, a range that is as long as a dimension, and a tensor of a shape that was computed.

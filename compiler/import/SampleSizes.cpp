@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes within the bounds for which choices are made (NamedSizes.h).
+#include <set>
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/NamedSizes.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using shape::DimExpr;
+
+namespace {
+
+/// Makes one of the guard's symbols smaller so that it holds: the largest such size near its own, or a power of two of
+/// parts of it. False when there is none.
+bool shrink(const SizeGuard& guard, const shape::SymbolBounds& bounds, shape::SymbolBindings& sizes) {
+  constexpr int64_t kNear = 128;
+  std::vector<std::string> symbols = guard.left.symbols();
+  for (const std::string& symbol : guard.right.symbols()) symbols.push_back(symbol);
+  for (const std::string& symbol : symbols) {
+    const int64_t now = sizes.at(symbol), least = bounds.at(symbol).low;
+    shape::SymbolBindings tried = sizes;
+    auto fits = [&](int64_t size) {
+      if (size < least) return false;
+      tried[symbol] = size;
+      return holds(guard, tried);
+    };
+    for (int64_t size = now - 1; size >= std::max(least, now - kNear); --size)
+      if (fits(size)) return sizes[symbol] = size, true;
+    for (int64_t size = now / 2; size > 0; size /= 2)
+      if (fits(size)) return sizes[symbol] = size, true;
+  }
+  return false;
+}
+
+/// That every size which may be 0 within the bounds is not.
+std::vector<SizeGuard> nonEmpty(ModuleOp module, const shape::SymbolBounds& bounds) {
+  std::set<std::string> names;
+  auto look = [&](mlir::Value value) {
+    if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+      for (const ir::SymDim& dim : ir::symShape(type))
+        if (dim.isNamed() && dim.symbol != ir::kNoExpression) names.insert(dim.symbol.str());
+  };
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main) return {};
+  for (BlockArgument argument : main.getArguments()) look(argument);
+  main.walk([&](Operation* op) { llvm::for_each(op->getResults(), look); });
+  std::vector<SizeGuard> guards;
+  for (const std::string& name : names)
+    if (const DimExpr size = DimExpr::parse(name); size.interval(bounds).low < 1)
+      guards.push_back({false, 1, size, ""});
+  return guards;
+}
+
+}  // namespace
+
+StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
+  constexpr int64_t kLargest = 4096, kUnbounded = 1024;
+  constexpr int kMostSteps = 256;
+  const shape::SymbolBounds bounds = ir::sizeBounds(module);
+  const auto search = [&](const std::vector<SizeGuard>& asked) -> StatusOr<std::map<std::string, int64_t>> {
+    shape::SymbolBindings samples;
+    for (const auto& [name, own] : bounds)
+      samples[name] = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
+    for (int step = 0;; ++step) {
+      const auto broken = llvm::find_if_not(asked, [&](const SizeGuard& guard) { return holds(guard, samples); });
+      if (broken == asked.end()) return samples;
+      if (step < kMostSteps && shrink(*broken, bounds, samples)) continue;
+      std::vector<std::string> sizes;
+      for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
+      return invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
+                                    " and smaller sizes; give other bounds of these dimensions"));
+    }
+  };
+  // What has no elements at them would be left out of the program, and be missing at other sizes.
+  std::vector<SizeGuard> whole = nonEmpty(module, bounds);
+  whole.insert(whole.begin(), guards.begin(), guards.end());
+  if (StatusOr<std::map<std::string, int64_t>> samples = search(whole); samples.ok()) return samples;
+  return search(guards);
+}
+
+std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, const std::vector<SizeGuard>& guards,
+                                                           const std::map<std::string, int64_t>& samples) {
+  constexpr int64_t kPart = 4;
+  constexpr size_t kMostSamples = 3;
+  constexpr int kMostSteps = 64;
+  const shape::SymbolBounds bounds = ir::sizeBounds(module);
+  std::vector<std::map<std::string, int64_t>> found;
+  auto add = [&](shape::SymbolBindings sizes) {
+    for (int step = 0; step < kMostSteps; ++step) {
+      const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, sizes); });
+      if (broken == guards.end()) {
+        if (sizes != samples && !llvm::is_contained(found, sizes) && found.size() < kMostSamples)
+          found.push_back(sizes);
+        return;
+      }
+      if (!shrink(*broken, bounds, sizes)) return;
+    }
+  };
+  auto part = [&](const std::string& name) {
+    return std::max(bounds.at(name).low, (samples.at(name) + kPart - 1) / kPart);
+  };
+  shape::SymbolBindings all = samples;
+  for (auto& [name, size] : all) size = part(name);
+  add(all);
+  for (const auto& [name, size] : samples) {
+    shape::SymbolBindings one = samples;
+    one[name] = part(name);
+    add(one);
+  }
+  auto product = [](const shape::SymbolBindings& sizes) {
+    double all = 1;
+    for (const auto& [name, size] : sizes) all *= static_cast<double>(std::max<int64_t>(size, 1));
+    return all;
+  };
+  llvm::stable_sort(found, [&](const auto& a, const auto& b) { return product(a) < product(b); });
+  return found;
+}
+
+}  // namespace hpu::importer

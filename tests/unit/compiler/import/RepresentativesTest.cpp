@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/Representatives.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/GraphImpl.h"
+#include "compiler/import/Importer.h"
+#include "mlir/Parser/Parser.h"
+
+namespace hpu::importer {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A size of one dimension never tells of another one or of a number of the model.
+TEST(Representatives, HavePrimesOfTheirOwn) {
+  const std::set<int64_t> numbers = {0, 1, 8, 101, 2 * 13, 3 * 61};
+  auto all = representativesOf({{"a", {0, 64}}, {"b", {1, 4096}}, {"c", {200, 300}}}, numbers);
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  for (const SizeAssignment& sizes : *all) {
+    ASSERT_EQ(sizes.size(), 3u);
+    std::set<int64_t> primes;
+    for (const auto& [name, size] : sizes) {
+      const int64_t prime = ir::primeOf(size);
+      EXPECT_GT(prime, 1) << size;
+      EXPECT_TRUE(primes.insert(prime).second) << prime;
+      for (int64_t number : numbers) EXPECT_TRUE(number == 0 || number % prime != 0) << prime << " of " << number;
+    }
+  }
+}
+
+TEST(Representatives, AreLargeFirstAndThenWithinTheBounds) {
+  auto all = representativesOf({{"a", {0, 64}}, {"b", {9, 30}}}, {8});
+  ASSERT_TRUE(all.ok());
+  EXPECT_FALSE(isSmall(all->front()));
+  bool isPair = false, isFirst = true;
+  for (const SizeAssignment& sizes : *all) {
+    if (!isSmall(sizes)) continue;
+    const int64_t a = sizes.at("a"), b = sizes.at("b");
+    if (std::exchange(isFirst, false)) {
+      EXPECT_LE(a, 64);
+    }
+    EXPECT_GE(b, 9);
+    isPair |= a + b <= 32;  // Such as rows [a, a + b) of a table of 32.
+  }
+  EXPECT_TRUE(isPair);
+  // The only prime within narrow bounds may be in a number of the model.
+  auto narrow = representativesOf({{"a", {0, 3}}}, {3});
+  ASSERT_TRUE(narrow.ok());
+  EXPECT_EQ(narrow->back().at("a"), 13);
+}
+
+TEST(Representatives, AreTooFewForVeryManyDimensions) {
+  shape::SymbolBounds bounds;
+  for (int i = 0; i < 40; ++i) bounds["d" + std::to_string(i)] = {1, 10};
+  auto all = representativesOf(bounds, {});
+  ASSERT_FALSE(all.ok());
+  EXPECT_THAT(all.status().message(), HasSubstr("and 40 are free: d0"));
+}
+
+/// Sizes without elements are never let through; sizes that agree by chance are not where that is asked for.
+TEST(Representatives, AreCheckedInTheTypesThatTheyGive) {
+  std::shared_ptr<mlir::MLIRContext> context = makeContext();
+  registerDialects(*context);
+  auto check = [&](const std::string& type, bool apart) {
+    const std::string text = "module { func.func @main(%a: " + type + ", %b: tensor<5xf32>) -> " + type +
+                             " { %r = hpu.relu %a : (" + type + ") -> " + type + " func.return %r : " + type + " } }";
+    auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
+    EXPECT_TRUE(module) << text;
+    return module ? checkRepresented(*module, apart) : internalError("no module");
+  };
+  const std::string empty = "tensor<0x13xf32, #hpu.layout<symbols = [\"max(0, 5 - s)\", \"s\"]>>",
+                    alike = "tensor<5x13xf32, #hpu.layout<symbols = [\"18 - s\", \"s\"]>>",
+                    apart = "tensor<7x13xf32, #hpu.layout<symbols = [\"20 - s\", \"s\"]>>";
+  EXPECT_THAT(check(empty, false).message(), HasSubstr("the size max(0, 5 - s)"));
+  EXPECT_TRUE(check(alike, false).ok());
+  EXPECT_FALSE(check(alike, true).ok());
+  EXPECT_TRUE(check(apart, true).ok());
+}
+
+}  // namespace
+}  // namespace hpu::importer
