@@ -134,6 +134,7 @@ class VariantVerifier {
 Status verifyVariants(const Program& program) {
   if (program.variants.empty()) return okStatus();
   if (!program.dynamic) return dataLoss("the program has variants, but no free dimensions that these could fix");
+  if (!program.states.empty()) return dataLoss("the program has states and variants, which exclude each other");
   if (program.variants.size() > kMaxVariants)
     return dataLoss(strCat("the program has ", program.variants.size(), " variants, more than ", kMaxVariants));
   for (size_t v = 0; v < program.variants.size(); ++v) HPU_RETURN_IF_ERROR(VariantVerifier(program, v).run());

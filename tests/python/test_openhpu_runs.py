@@ -127,6 +127,19 @@ class Runs(Digits):
                 other.run_async(self.images)
         np.testing.assert_array_equal(self.session.run(self.images)[0], self.outputs)
 
+    def test_a_wait_whose_time_ends_as_the_run_does_is_no_failure_of_the_run(self):
+        """The run may be done between the end of a wait and the look whether it is. Waiting without any time meets that often."""
+        for _ in range(300):
+            future = self.session.run_async(self.images)
+            done = False
+            while not done:
+                try:
+                    future.result(timeout=0)
+                    done = True
+                except openhpu.DeadlineExceededError:
+                    done = future.done()
+            np.testing.assert_array_equal(future.result()[0], self.outputs)
+
     def test_threads_share_a_session(self):
         failures = []
 

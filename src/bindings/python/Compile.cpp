@@ -83,7 +83,10 @@ class Job {
     StatusOr<CompileResult> result = CompileResult();
     waitInSlices(base::Deadline::afterMs(ms), [&](int64_t slice) {
       result = compilation_.result(slice);
-      return result.status().code() != StatusCode::kDeadlineExceeded || compilation_.done();
+      if (result.status().code() != StatusCode::kDeadlineExceeded) return true;
+      if (!compilation_.done()) return false;
+      result = compilation_.result(slice);  // Done since; see waitFor().
+      return true;
     });
     if (!result.ok()) throw StatusError(result.status(), compilation_.unsupported());
     return py::make_tuple(result->recipe, figuresOf(*result));

@@ -167,8 +167,11 @@ Status waitFor(const Event& event, std::optional<double> seconds, const std::str
   Status status;
   const bool done = waitInSlices(deadline, [&](int64_t ms) {
     status = event.synchronize(ms);
-    // The work's own failure may have the code of a wait that ended.
-    return status.code() != StatusCode::kDeadlineExceeded || event.isDone();
+    if (status.code() != StatusCode::kDeadlineExceeded) return true;
+    if (!event.isDone()) return false;
+    // Done since the wait ended, or failed with the code of a wait that ended: an event that is done says which.
+    status = event.synchronize(ms);
+    return true;
   });
   if (done) return status;
   char text[64];

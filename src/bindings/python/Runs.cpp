@@ -133,7 +133,10 @@ bool Request::done() const {
 void Request::wait(std::optional<double> seconds) {
   if (!outcome_) {
     Status status = waitFor(done_, seconds, what_);
-    if (status.code() == StatusCode::kDeadlineExceeded && !done_.isDone()) throw StatusError(status);
+    if (status.code() == StatusCode::kDeadlineExceeded) {
+      if (!done_.isDone()) throw StatusError(status);
+      status = waitFor(done_, {}, what_);  // Done since: not in vain, whatever it came to.
+    }
     outcome_ = status;
     lane_->settle();
   }

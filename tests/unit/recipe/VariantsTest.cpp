@@ -185,6 +185,15 @@ TEST(VariantRecipe, HasTheInputValuesOfItsHolder) {
   EXPECT_THAT(verifyProgram(changed).message(), HasSubstr("takes other sizes than the program"));
 }
 
+TEST(VariantVerifier, RefusesStatesBesideVariants) {
+  Program program = variantsSample();
+  program.states = {{1, 0, {16, 64}}};
+  for (Section& section : program.sections)
+    if (const State* state = stateOf(program, section)) section.bytes = stateBytes(program, *state);
+  const Status status = verifyProgram(program);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("states and variants, which exclude each other"));
+}
+
 TEST(VariantVerifier, RefusesWhatDoesNotFitItsHolder) {
   struct Case {
     std::function<void(Program& holder, Variant& variant, Program& program)> change;

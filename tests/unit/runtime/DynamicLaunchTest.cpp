@@ -248,11 +248,11 @@ TEST_F(DynamicLaunch, LaunchesOfAllSizesChangeAStateInPlace) {
   EXPECT_EQ(state.input, 1u);
   EXPECT_EQ(state.output, 0u);
   EXPECT_EQ(state.capacity.toString(), "24x64xf32");
-  auto executable = Executable::load(device_, recipe);
+  auto executable = Executable::load(device, recipe);
   ASSERT_TRUE(executable.ok()) << executable.status().message();
-  auto stream = Stream::create(device_).value();
-  const Buffer x = device_.allocate(16 * 64 * 4).value(), cache = device_.allocate(state.capacity.bytes()).value();
-  const Buffer y = device_.allocate(24 * 64 * 4).value();
+  auto stream = Stream::create(device).value();
+  const Buffer x = device.allocate(16 * 64 * 4).value(), cache = device.allocate(state.capacity.bytes()).value();
+  const Buffer y = device.allocate(24 * 64 * 4).value();
   ASSERT_TRUE(stream.fill(cache, 0xff, cache.size()).ok());
   std::vector<float> rows;
   for (int64_t seq : {5, 1, 2, 16}) {
@@ -276,7 +276,7 @@ TEST_F(DynamicLaunch, LaunchesOfAllSizesChangeAStateInPlace) {
     return status.message();
   };
   EXPECT_THAT(refusal({x, cache}, {cache, y}, 9), HasSubstr("dimension 'past' is 9"));
-  const Buffer other = device_.allocate(state.capacity.bytes()).value(), small = device_.allocate(23 * 64 * 4).value();
+  const Buffer other = device.allocate(state.capacity.bytes()).value(), small = device.allocate(23 * 64 * 4).value();
   EXPECT_THAT(refusal({x, cache}, {other, y}, 2), HasSubstr("give both the same memory"));
   EXPECT_THAT(refusal({x, small}, {small, y}, 2), HasSubstr("needs 6144 bytes"));
   EXPECT_THAT(refusal({cache, cache}, {cache, y}, 2), HasSubstr("lies over another input"));

@@ -41,7 +41,9 @@ TEST(Representatives, AreLargeFirstAndThenWithinTheBounds) {
   for (const SizeAssignment& sizes : *all) {
     if (!isSmall(sizes)) continue;
     const int64_t a = sizes.at("a"), b = sizes.at("b");
-    if (std::exchange(isFirst, false)) EXPECT_LE(a, 64);
+    if (std::exchange(isFirst, false)) {
+      EXPECT_LE(a, 64);
+    }
     EXPECT_GE(b, 9);
     isPair |= a + b <= 32;  // Such as rows [a, a + b) of a table of 32.
   }
