@@ -84,6 +84,28 @@ std::vector<int64_t> smallOnes(shape::Interval bounds, const std::set<int64_t>& 
   return some;
 }
 
+/// For each dimension that cannot be as large as the large primes, limits of a fixed dimension mostly, a prime within
+/// its bounds that no other one has: the largest, or in the other order the smallest of as many as follow, so that
+/// later ones are larger.
+SizeAssignment primesWithin(const shape::SymbolBounds& bounds, const std::set<int64_t>& numbers, bool isReversed) {
+  std::vector<int64_t> left;
+  for (int64_t prime : kSmallPrimes)
+    if (!divides(prime, numbers)) left.push_back(prime);
+  SizeAssignment sizes;
+  size_t follow = bounds.size();
+  for (const auto& [name, own] : bounds) {
+    --follow;
+    if (own.high >= kLargePrimes[0]) continue;
+    auto chosen = llvm::find_if(left, [&own = own](int64_t prime) { return own.contains(prime); });
+    if (isReversed && chosen != left.end())
+      chosen += std::min<std::ptrdiff_t>(left.end() - chosen - 1, static_cast<std::ptrdiff_t>(follow));
+    if (chosen == left.end() || !own.contains(*chosen)) continue;
+    sizes[name] = *chosen;
+    left.erase(chosen);
+  }
+  return sizes;
+}
+
 /// Replaces the sizes of some dimensions; nullopt where two then have the same prime.
 std::optional<SizeAssignment> with(SizeAssignment sizes, const SizeAssignment& others) {
   std::set<int64_t> primes;
@@ -155,6 +177,8 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
     if (std::optional<SizeAssignment> sizes = with(large, small); sizes && tried.size() < most)
       tried.push_back(std::move(*sizes));
   };
+  for (const bool isReversed : {false, true})
+    if (const SizeAssignment sizes = primesWithin(bounds, numbers, isReversed); !sizes.empty()) add(sizes);
   std::vector<std::vector<int64_t>> small;
   for (const auto& [name, own] : bounds) small.push_back(smallOnes(own, numbers));
   for (size_t i = 0; i < count; ++i)

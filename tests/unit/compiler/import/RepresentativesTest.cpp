@@ -85,9 +85,10 @@ TEST(Representatives, AreTooFewForVeryManyDimensions) {
 TEST(Representatives, AreCheckedInTheTypesThatTheyGive) {
   std::shared_ptr<mlir::MLIRContext> context = makeContext();
   registerDialects(*context);
-  auto check = [&](const std::string& type, bool apart) {
-    const std::string text = "module { func.func @main(%a: " + type + ", %b: tensor<5xf32>) -> " + type +
-                             " { %r = hpu.relu %a : (" + type + ") -> " + type + " func.return %r : " + type + " } }";
+  auto check = [&](const std::string& type, bool apart, const std::string& attributes = "") {
+    const std::string text = "module " + attributes + " { func.func @main(%a: " + type + ", %b: tensor<5xf32>) -> " +
+                             type + " { %r = hpu.relu %a : (" + type + ") -> " + type + " func.return %r : " + type +
+                             " } }";
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
     EXPECT_TRUE(module) << text;
     return module ? checkRepresented(*module, apart) : internalError("no module");
@@ -99,6 +100,10 @@ TEST(Representatives, AreCheckedInTheTypesThatTheyGive) {
   EXPECT_TRUE(check(alike, false).ok());
   EXPECT_FALSE(check(alike, true).ok());
   EXPECT_TRUE(check(apart, true).ok());
+  // Those that the model asks to be equal do not agree by chance.
+  const std::string two = "tensor<13x13xf32, #hpu.layout<symbols = [\"s\", \"t\"]>>";
+  EXPECT_FALSE(check(two, true).ok());
+  EXPECT_TRUE(check(two, true, "attributes {hpu.equal_sizes = [[\"s\", \"t\"]]}").ok());
 }
 
 }  // namespace
