@@ -26,8 +26,8 @@ class Session {
   /// Executable::load and Device::allocate.
   static StatusOr<Session> open(const Recipe& recipe, DeviceOptions options);
 
-  /// One run; states begin as their inputs say, and end as their outputs. Inputs in the order of the recipe, of its types; free dimensions take the inputs' sizes. Errors:
-  /// kInvalidArgument, the device's.
+  /// One run; states begin as their inputs say, and end as their outputs. Inputs in the order of the recipe, of its
+  /// types; free dimensions take the inputs' sizes. Errors: kInvalidArgument, the device's.
   StatusOr<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs);
   /// `warmup` runs, then `iterations` timed ones; the outputs of the last are kept in outputs().
   /// `stopped` is asked before each run: true ends the runs there, and the times are of those that ran, if any.
@@ -56,7 +56,7 @@ class Session {
   std::vector<Buffer> inputBuffers_, outputBuffers_;
   std::vector<HostTensor> outputs_;
   std::vector<std::vector<uint8_t>> states_;  ///< By state of the recipe: its memory, before a run and after one.
-  std::vector<Shape> inputShapes_;  ///< Of the last run of a recipe with free dimensions.
+  std::vector<Shape> inputShapes_;            ///< Of the last run of a recipe with free dimensions.
   double loadMs_ = 0, launchUs_ = 0;
 };
 

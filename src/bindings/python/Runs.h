@@ -91,8 +91,8 @@ class Program {
   std::vector<TensorInfo> outputsFor(const std::vector<Shape>& inputs) const;
   using Held = std::vector<std::shared_ptr<DeviceBuffer>>;
   /// Copies in, a launch, copies out. `states` has the memory of each state of the recipe, whose input and output have
-  /// arrays that are not looked at; `shapes` those of all inputs. Arrays are contiguous and of the recipe's sizes (free dimensions: of those that
-  /// the inputs have), and the outputs writable.
+  /// arrays that are not looked at; `shapes` those of all inputs. Arrays are contiguous and of the recipe's sizes (free
+  /// dimensions: of those that the inputs have), and the outputs writable.
   std::shared_ptr<Request> run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
                                const std::vector<Shape>& shapes, const Held& states);
   /// A launch with the caller's buffers and the shapes of the inputs.
