@@ -81,7 +81,7 @@ void compareAll(const std::string& path, const std::string& name, const Recipe& 
     for (const TensorInfo& info : recipe.inputs()) inputs.push_back(randomTensor(info, (*shapes)[inputs.size()]));
     auto got = session->run(inputs);
     CompileOptions fixed;
-    fixed.dims = dims;
+    fixed.dims = all;
     auto alone = compileFile(path, fixed);
     ASSERT_EQ(got.ok(), alone.ok()) << at << got.status().toString() << alone.status().toString();
     if (!got.ok()) {
