@@ -53,12 +53,13 @@ class ExprTable {
     if (part.kind == Part::kSymbol) return add({SizeExpr::Kind::kSymbol, symbols_.at(part.name), {}});
     std::vector<uint32_t> args;
     for (const DimExpr& arg : part.args) args.push_back(of(arg));
-    static const std::map<Part, SizeExpr::Kind> kKinds = {{Part::kQuotient, SizeExpr::Kind::kFloorDiv},
-                                                          {Part::kMax, SizeExpr::Kind::kMax},
-                                                          {Part::kMin, SizeExpr::Kind::kMin},
-                                                          {Part::kSelectEqual, SizeExpr::Kind::kSelectEqual},
-                                                          {Part::kSelectLess, SizeExpr::Kind::kSelectLess}};
-    return add({kKinds.at(part.kind), 0, std::move(args)});
+    // Never destroyed: compilations may go on while the process exits.
+    static const auto& kinds = *new std::map<Part, SizeExpr::Kind>{{Part::kQuotient, SizeExpr::Kind::kFloorDiv},
+                                                                   {Part::kMax, SizeExpr::Kind::kMax},
+                                                                   {Part::kMin, SizeExpr::Kind::kMin},
+                                                                   {Part::kSelectEqual, SizeExpr::Kind::kSelectEqual},
+                                                                   {Part::kSelectLess, SizeExpr::Kind::kSelectLess}};
+    return add({kinds.at(part.kind), 0, std::move(args)});
   }
 
   uint32_t add(SizeExpr expr) {

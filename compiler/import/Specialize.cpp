@@ -403,7 +403,13 @@ class Specializer {
 Status specializeModule(ModuleOp module, const ImportOptions& options) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");
-  return Specializer(main, options).run();
+  HPU_RETURN_IF_ERROR(Specializer(main, options).run());
+  // Which sizes would copy others if they were 0 is asked of sizes that launches give.
+  if (options.samples.empty())
+    main.walk([](ir::ReshapeOp op) {
+      if (cast<RankedTensorType>(op.getResult().getType()).hasStaticShape()) op->removeAttr(kZeroCopiesAttr);
+    });
+  return okStatus();
 }
 
 Status checkSizes(ModuleOp module, const ImportOptions& options) {

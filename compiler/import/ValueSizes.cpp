@@ -19,7 +19,8 @@ constexpr int64_t kMostSizes = 8;  // Those of a recipe (recipe::kMaxSymbols).
 
 /// Operands that say shapes, limits or numbers of elements.
 const std::map<std::string, std::vector<size_t>>& sizeOperands() {
-  static const std::map<std::string, std::vector<size_t>> operands = {
+  // Never destroyed, as the next: compilations may go on while the process exits.
+  static const auto& operands = *new std::map<std::string, std::vector<size_t>>{
       {"ConstantOfShape", {0}}, {"Expand", {1}},   {"OneHot", {1}}, {"Pad", {1}},  {"Range", {0, 1}}, {"Reshape", {1}},
       {"Resize", {3}},          {"Slice", {1, 2}}, {"Split", {1}},  {"Tile", {1}}, {"TopK", {1}}};
   return operands;
@@ -27,7 +28,7 @@ const std::map<std::string, std::vector<size_t>>& sizeOperands() {
 
 /// Operands whose elements those of the result are computed from (SymbolicShapes.cpp); nothing: all of them.
 const std::map<std::string, std::vector<size_t>>& arithmetic() {
-  static const std::map<std::string, std::vector<size_t>> ops = {
+  static const auto& ops = *new std::map<std::string, std::vector<size_t>>{
       {"Abs", {}},      {"Add", {}},    {"Cast", {}},     {"Ceil", {}},       {"Concat", {}},
       {"Div", {}},      {"Floor", {}},  {"Identity", {}}, {"Max", {}},        {"Min", {}},
       {"Mod", {}},      {"Mul", {}},    {"Neg", {}},      {"Sub", {}},        {"Gather", {0}},

@@ -69,7 +69,7 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::make(const std::vector<Shape>
   std::shared_ptr<const recipe::Program> program = source;
   if (!variant) {
     HPU_ASSIGN(program, planned_.get(sizes));
-  } else if (source->dynamic) {
+  } else if (source->dynamic) {  // The same inputs say their values to it (recipe::variantValues).
     HPU_ASSIGN(const recipe::Sizes own, recipe::solveSizes(*source, inputs));
     HPU_ASSIGN(program, variants_[*variant]->get(own));
   }

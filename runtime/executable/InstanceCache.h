@@ -17,7 +17,8 @@
 
 namespace hpu {
 
-/// The sizes of a launch of a program of free dimensions. Errors: solveSizes'.
+/// The sizes of a launch of a program of free dimensions; `inputs` here and below as recipe::launchNumbers gives them.
+/// Errors: solveSizes'.
 StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::vector<Shape>& inputs);
 
 /// Any thread may call anything. Instances for different sizes are made beside each other.

@@ -14,7 +14,6 @@ namespace {
 
 using perfmodel::Picoseconds;
 
-constexpr unsigned kQueues = 3;
 /// So many of the commands that could run are looked at.
 constexpr size_t kLookAhead = 64;
 /// Pairs of commands of which one has to follow the other; each takes some bytes. Programs have a few for each command.

@@ -15,6 +15,9 @@
 
 namespace hpu::plan {
 
+/// Of a program: one an engine (MME, TPC, DMA).
+inline constexpr unsigned kQueues = 3;
+
 /// What a program's commands are made from.
 struct IssueContext {
   const recipe::Program& program;  ///< Sections, kernels (with costs) and ops; no queues.

@@ -13,7 +13,6 @@ using recipe::CommandRef;
 using recipe::kNone;
 using recipe::Program;
 
-constexpr size_t kQueues = 3;
 /// Of an instance with more pairs for each command, finding its waits anew costs less than to look at them.
 constexpr size_t kMostPairs = 8;
 /// Pairs that are looked at to find them.

@@ -22,7 +22,8 @@ SymInt::SymInt(const DimExpr& expr, int64_t value) : value_(value) {
 }
 
 SymInt SymInt::unknown(int64_t value) {
-  static const auto none = std::make_shared<const std::optional<DimExpr>>();
+  // Never destroyed: compilations may go on while the process exits.
+  static const auto& none = *new auto(std::make_shared<const std::optional<DimExpr>>());
   SymInt result(value);
   result.expr_ = none;
   return result;

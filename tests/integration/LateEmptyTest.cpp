@@ -69,7 +69,10 @@ void compareAll(const std::string& path, const std::string& name, const Recipe& 
   auto session = tools::Session::open(recipe, {});
   ASSERT_TRUE(session.ok()) << session.status().toString();
   size_t refusals = 0;
-  for (const Dims& dims : sizes) {
+  for (const Dims& all : sizes) {
+    Dims dims;  // Of those that the model has.
+    for (const FreeDim& dim : recipe.dims())
+      if (auto size = all.find(dim.name); size != all.end()) dims.insert(*size);
     std::string at = name + ":";
     for (const auto& [dim, size] : dims) at += " " + dim + "=" + std::to_string(size);
     auto shapes = recipe.inputShapes(dims);
@@ -78,7 +81,7 @@ void compareAll(const std::string& path, const std::string& name, const Recipe& 
     for (const TensorInfo& info : recipe.inputs()) inputs.push_back(randomTensor(info, (*shapes)[inputs.size()]));
     auto got = session->run(inputs);
     CompileOptions fixed;
-    fixed.dims = dims;
+    fixed.dims = all;
     auto alone = compileFile(path, fixed);
     ASSERT_EQ(got.ok(), alone.ok()) << at << got.status().toString() << alone.status().toString();
     if (!got.ok()) {
@@ -398,7 +401,7 @@ class Chain {
 /// Where parts have elements at different sizes only, or agree at all that were tried, the model is refused.
 TEST(LateEmpty, OfRandomChains) {
   const char* given = std::getenv("HPU_LATE_EMPTY_SEEDS");
-  const uint32_t count = given ? static_cast<uint32_t>(std::atoi(given)) : 30;
+  const uint32_t count = given ? static_cast<uint32_t>(std::atoi(given)) : 12;
   const Bounds bounds = {{"b", {0, 1}}, {"s", {0, 6}}};
   uint32_t compiled = 0;
   for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {

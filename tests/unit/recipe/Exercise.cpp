@@ -48,6 +48,8 @@ struct Exercise {
     Wide limit = section.bytes;
     if (section.kind == SectionKind::kInput) limit = p.inputs.at(section.binding).type.bytes();
     if (section.kind == SectionKind::kOutput) limit = p.outputs.at(section.binding).type.bytes();
+    if (const State* state = stateOf(p, section))
+      limit = section.kind == SectionKind::kInput ? 0 : Wide{stateBytes(p, *state)};
     require(end <= limit, "operand leaves its section");
   }
 
