@@ -61,23 +61,27 @@ class LayoutAssigner {
   /// state.
   void placeStates() {
     Operation* terminator = function_.getBody().front().getTerminator();
-    const SmallVector<StateMemory> states = statesOf(function_);
-    // Views of states as they were: what one copy reads, another one may have overwritten.
-    for (const StateMemory& state : states) {
-      OpOperand& returned = terminator->getOpOperand(state.result);
-      if (returned.get() == function_.getArgument(state.argument) || !stateOfArgument(baseOf(returned.get()))) continue;
+    // Outputs that are states as they were, or views of them: copied before the copies below, one of which may
+    // overwrite what they read.
+    for (OpOperand& returned : terminator->getOpOperands()) {
+      const std::optional<StateMemory> read = stateOfArgument(baseOf(returned.get()));
+      const std::optional<StateMemory> own = stateOfResult(function_, returned.getOperandNumber());
+      if (!read || (own && returned.get() == function_.getArgument(own->argument))) continue;
       makeResolvable(returned.get(), terminator);
       replaceByRelayout(returned, rowMajor(tensorOf(returned.get()).getRank()),
                         "it is of a state that may be overwritten before it is copied");
     }
-    llvm::DenseSet<Value> taken;
-    for (const StateMemory& state : states) {
+    for (const StateMemory& state : statesOf(function_)) {
       OpOperand& returned = terminator->getOpOperand(state.result);
-      if (returned.get() == function_.getArgument(state.argument)) continue;
+      if (returned.get() == function_.getArgument(state.argument)) {
+        reportState(state, "stays as it is");
+        continue;
+      }
       SymInts strides;
       for (int64_t stride : state.strides()) strides.push_back(stride);
       const Value base = baseOf(returned.get());
-      if (appendsTo(base, returned.get(), state, strides) && taken.insert(base).second) {
+      if (appendsTo(base, returned.get(), state, strides) && returned_.insert(base).second) {
+        reportState(state, "is appended to in place");
         setOrder(base, rowMajor(tensorOf(base).getRank()));
         setStrides(base, *stridesOfBase(returned.get(), strides));
         continue;
@@ -86,7 +90,15 @@ class LayoutAssigner {
       replaceByRelayout(returned, rowMajor(tensorOf(returned.get()).getRank()),
                         "a state is copied to its place when no concatenation appends to it");
       setStrides(returned.get(), strides);
+      returned_.insert(returned.get());
+      reportState(state, "is computed elsewhere and copied at the end");
     }
+  }
+
+  void reportState(const StateMemory& state, const char* what) {
+    if (!options_.report) return;
+    auto name = function_.getArgAttrOfType<StringAttr>(state.argument, "hpu.name");
+    *options_.report += "state    " + (name ? name.str() : std::to_string(state.argument)) + " " + what + "\n";
   }
 
   /// `base`, which is returned as `value`, is a concatenation whose first part is the state as it was.
@@ -204,10 +216,7 @@ class LayoutAssigner {
     Operation* terminator = function_.getBody().front().getTerminator();
     llvm::SmallPtrSet<Operation*, 8> taken;
     for (OpOperand& operand : terminator->getOpOperands()) {
-      if (stateOfResult(function_, operand.getOperandNumber())) {
-        returned_.insert(baseOf(operand.get()));
-        continue;
-      }
+      if (stateOfResult(function_, operand.getOperandNumber())) continue;  // placeStates
       makeResolvable(operand.get(), terminator);
       std::optional<StridedView> view = resolveView(operand.get());
       if (!view) return cannotRead(operand);
@@ -264,7 +273,7 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
         std::optional<StridedView> view = resolveView(operand.get());
         const std::optional<StateMemory> state =
             isUnit(&op) ? std::nullopt : stateOfResult(getOperation(), operand.getOperandNumber());
-        if (state && view && isInPlace(operand, *view, *state)) continue;
+        if (state && view && returned.insert(view->base).second && isInPlace(operand, *view, *state)) continue;
         if (!view || state || (!isUnit(&op) && !isDenseRowMajor(*view)))
           return fail(op, "operand " + typeToString(tensorOf(operand.get())) + " is not a strided view after layout");
         if (!isUnit(&op) && !(returned.insert(view->base).second && ownBuffer(operand, *view)))

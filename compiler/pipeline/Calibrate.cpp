@@ -94,6 +94,7 @@ StatusOr<CompileResult> compileCalibration(const std::string& path, const Compil
   narrow.cacheDir.clear();
   narrow.explain.clear();
   narrow.specialize.clear();
+  narrow.states.clear();
   narrow.onPhase = nullptr;
   CompileOptions wide = narrow;
   wide.precision = Precision::kF32;

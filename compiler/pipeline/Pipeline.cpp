@@ -124,6 +124,10 @@ class PhaseRunner {
       trail_.record(Phase::k_import, module_, "");
     }
     HPU_RETURN_IF_ERROR(late_.begin(module_, first));
+    if (!options_.states.empty() && first > Phase::k_normalize)
+      return invalidArgument(base::optionName("states") + ": the IR of a later phase (" +
+                             base::optionName("startFrom") +
+                             ") has the states that it was compiled with; leave it out");
     if (auto function = module_.lookupSymbol<func::FuncOp>("main"); function && first <= Phase::k_normalize)
       HPU_RETURN_IF_ERROR(bindStates(function, options_.states));
     for (const PhaseEntry& entry : phases()) {
@@ -201,7 +205,7 @@ class PhaseRunner {
     // Before types change, and with those that the compiler chose.
     if (entry.phase == Phase::k_normalize) return checkSupported(function, target_, unsupported_);
     if (entry.phase != Phase::k_precision) return okStatus();
-    narrowStates(function);
+    if (options_.precision != Precision::kF32) narrowStates(function);
     OwningOpRef<ModuleOp> sized;
     if (late_.isUsed()) {  // Of the sizes that the rest is chosen for, not of the representatives.
       HPU_ASSIGN(sized, late_.sized(module_));

@@ -93,8 +93,9 @@ class StateBinder {
     for (const auto& [a, b] : llvm::zip(ir::symShape(before), ir::symShape(after))) {
       const int64_t size = std::max<int64_t>({largest(a), largest(b), 1});
       if (size > std::min(kMostSize, kMostElements / elements))
-        return invalidArgument(strCat(what_, ": ", pair, " have no bound for the size ", sizeText(a), ", or ",
-                                      sizeText(b), "; give bounds to ", boundOptions(a, b)));
+        return invalidArgument(strCat(what_, ": ", pair, " have no bound for the size ", sizeText(a),
+                                      sizeText(a) == sizeText(b) ? "" : ", or " + sizeText(b), "; give bounds to ",
+                                      boundOptions(a, b)));
       elements *= size;
       capacity.push_back(size);
     }
@@ -141,6 +142,9 @@ void narrowStates(func::FuncOp function) {
     auto back = end->getOperand(state.result).getDefiningOp<ir::CastOp>();
     if (!back || argument.use_empty()) continue;
     auto narrow = ir::tensorOf(back.getX());
+    // Casts between other types are the model's own, and mean something.
+    if (!ir::tensorOf(argument).getElementType().isF32() || !isa<BFloat16Type, Float16Type>(narrow.getElementType()))
+      continue;
     const bool isRead = llvm::all_of(argument.getUsers(), [&](Operation* user) {
       auto to = dyn_cast<ir::CastOp>(user);
       return to && ir::tensorOf(to.getResult()).getElementType() == narrow.getElementType();

@@ -193,6 +193,59 @@ class Changes(unittest.TestCase):
                    lambda states, given: ({"n": states["n"] + given["x"]}, {"y": states["n"] ** 2}))
 
 
+    def test_other_outputs_may_be_the_new_state_or_the_old_one(self):
+        for first in (False, True):
+            outputs = [("present", FLOAT, (2, 6, 4)), ("copy", FLOAT, (2, 6, 4)), ("old", FLOAT, (2, 5, 4)),
+                       ("row", FLOAT, (2, 20))]
+            model = model_of([helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
+                              helper.make_node("Identity", ["present"], ["copy"]),
+                              helper.make_node("Identity", ["past"], ["old"]),
+                              helper.make_node("Flatten", ["past"], ["row"])],
+                             [("past", FLOAT, (2, 5, 4)), ("x", FLOAT, (2, 1, 4))], outputs[::-1] if first else outputs)
+            past, x = rows(2, 5, 4), rows(2, 1, 4)
+            recipe = openhpu.compile(model, cache="", states={"present": "past"})
+            with self.subTest(first=first), openhpu.Session(recipe) as session:
+                state = session.state()
+                state.assign("past", past)
+                got = session.run({"x": x}, state=state)
+                np.testing.assert_array_equal(got["copy"], np.concatenate([past, x], 1))
+                np.testing.assert_array_equal(got["old"], past)
+                np.testing.assert_array_equal(got["row"], past.reshape(2, 20))
+                np.testing.assert_array_equal(state.numpy("past"), got["copy"])
+                # The state has grown, and the recipe's sizes are fixed.
+                self.assertRaisesRegex(openhpu.InvalidArgumentError, "'past' is 2x6x4 now, and the recipe takes 2x5x4",
+                                       session.run, {"x": x}, state=state)
+
+    def test_the_row_that_leaves_a_window_is_an_output(self):
+        model = model_of([helper.make_node("Slice", ["past", "one", "end", "axis"], ["kept"]),
+                          helper.make_node("Slice", ["past", "zero", "one", "axis"], ["gone"]),
+                          helper.make_node("Concat", ["kept", "x"], ["present"], axis=1)],
+                         [("past", FLOAT, (2, 5, 4)), ("x", FLOAT, (2, 1, 4))],
+                         [("gone", FLOAT, (2, 1, 4)), ("present", FLOAT, (2, 5, 4))])
+        for name, value in (("zero", 0), ("one", 1), ("end", 5), ("axis", 1)):
+            model.graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
+        self.steps(model, {"present": "past"}, {"past": rows(2, 5, 4)}, {"x": (2, 1, 4)}, 7,
+                   lambda states, given: ({"past": np.concatenate([states["past"][:, 1:], given["x"]], 1)},
+                                          {"gone": states["past"][:, :1]}))
+
+    def test_casts_of_the_model_stay(self):
+        model = model_of([helper.make_node("Cast", ["h"], ["f"], to=FLOAT), helper.make_node("Add", ["f", "x"], ["s"]),
+                          helper.make_node("Cast", ["s"], ["h2"], to=INT64)],
+                         [("h", INT64, (3,)), ("x", FLOAT, (3,))], [("h2", INT64, (3,))])
+        for precision in ("f32", "bf16"):
+            recipe = openhpu.compile(model, cache="", states={"h2": "h"}, precision=precision)
+            self.assertEqual(recipe.inputs[0].dtype, "i64")
+            with self.subTest(precision=precision), openhpu.Session(recipe) as session:
+                state = session.state()
+                np.testing.assert_array_equal(state.numpy("h"), [0, 0, 0])
+                state.assign("h", np.array([5, 7, -3]))
+                session.run({"x": np.full(3, 0.75, np.float32)}, state=state)
+                session.run({"x": np.full(3, 0.75, np.float32)}, state=state)
+                np.testing.assert_array_equal(state.numpy("h"), [5, 7, -1])
+                state.reset()
+                np.testing.assert_array_equal(state.numpy("h"), [0, 0, 0])
+
+
 class Refusals(unittest.TestCase):
     def compile_error(self, states, dims=None, model=None):
         with self.assertRaises(openhpu.InvalidArgumentError) as caught:
@@ -209,6 +262,10 @@ class Refusals(unittest.TestCase):
                               ({"pr*e*": "p*s*"}, r"'\*' in one name, or several")):
             with self.subTest(states=states):
                 self.assertRegex(self.compile_error(states), words)
+
+    def test_states_are_names(self):
+        for states in ({"present": 5}, ["present"], "present=past"):
+            self.assertRaisesRegex(TypeError, "states is a dict", openhpu.compile, appending(), states=states)
 
     def test_a_state_needs_bounds(self):
         self.assertRegex(self.compile_error({"present": "past"}, {"batch": (1, 2)}), r"'present=past' of states: .*no bound for the size past.*give bounds to 'past' and 'seq' \(dims\)")

@@ -311,6 +311,12 @@ void bindRuns(py::module_& module) {
   py::class_<DeviceBuffer, std::shared_ptr<DeviceBuffer>>(module, "Buffer")
       .def("address", [](const DeviceBuffer& self) { return self.buffer.address(); })
       .def("size", [](const DeviceBuffer& self) { return self.buffer.size(); })
+      .def("clear",
+           [](const DeviceBuffer& self) {
+             Event done = self.owner->lane->enqueue(
+                 [&](Stream& stream) { return stream.fill(self.buffer, 0, self.buffer.size()); }, {});
+             check(waitFor(done, {}, "the fill"));
+           })
       .def("write",
            [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds) {
              const void* from = array.data();

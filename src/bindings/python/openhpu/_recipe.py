@@ -170,6 +170,14 @@ def _sizes_and_bounds(dims):
     return sizes, bounds
 
 
+def _names(states):
+    """states of compile(), as text."""
+    states = {} if states is None else states
+    if not isinstance(states, dict) or not all(isinstance(one, str) for pair in states.items() for one in pair):
+        raise TypeError("states is a dict of an input's name for each output's: {'present.*': 'past_key_values.*'}")
+    return dict(states)
+
+
 def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None, reports=(),
             explain=None, cache=None, cpu="", states=None):
     """The options of compile() as the extension takes them."""
@@ -182,7 +190,7 @@ def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=
             "ranges": {name: float(value) for name, value in (ranges or {}).items()},
             "reports": [reports] if isinstance(reports, str) else list(reports), "explain": explain or "",
             "cache": os.environ.get("HPU_CACHE", "") if cache is None else os.fspath(cache), "cpu": cpu,
-            "states": dict(states or {})}
+            "states": _names(states)}
 
 
 class Compilation:

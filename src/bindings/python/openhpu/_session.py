@@ -271,6 +271,9 @@ class _Call:
         shapes = dict(zip((one for one, _ in pairs), self._state._shapes)) if state is not None else {}
         self.arrays = []
         for index in range(len(recipe.inputs)):
+            if index in held and not shape_fits(shapes[index], recipe.inputs[index].shape):
+                raise InvalidArgumentError(f"the state '{recipe.inputs[index].name}' is {shape_text(shapes[index])} now, and the "
+                                           f"recipe takes {shape_text(recipe.inputs[index].shape)}")
             self.arrays.append(np.empty(0, recipe.inputs[index].bits_dtype) if index in held else next(given))
             shapes.setdefault(index, self.arrays[-1].shape)
         self.shapes = [list(shapes[index]) for index in range(len(recipe.inputs))]

@@ -24,8 +24,8 @@ class State:
         self._infos = [recipe.inputs[one] for one, _ in self._pairs]
         self._buffers = [session.device.allocate(tuple(capacity), recipe.inputs[one].dtype, label=recipe.inputs[one].name)
                          for one, _, capacity in recipe._core.states()]
-        self._shapes = [tuple(shapes[one]) for one, _ in self._pairs]
-        self._first = list(self._shapes)
+        self._first = [tuple(shapes[one]) for one, _ in self._pairs]
+        self.reset()
 
     @property
     def shapes(self):
@@ -38,7 +38,15 @@ class State:
         return sum(buffer.nbytes for buffer in self._buffers)
 
     def reset(self):
-        """As it was made: what runs have appended is forgotten."""
+        """As it was made: of the first shapes, with zeros. Also after a run that has failed."""
+        if self._last is not None:
+            try:
+                self._last.wait(None)
+            except Exception:  # pylint: disable=broad-except
+                pass  # The run's own failure, of which its caller has heard.
+        self._last = None
+        for buffer in self._buffers:
+            buffer._core.clear()
         self._shapes = list(self._first)
 
     def numpy(self, name, *, raw=False):
