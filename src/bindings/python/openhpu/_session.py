@@ -244,9 +244,9 @@ class Session:
             call.arrays = [array.copy() for array in call.arrays]
 
         def finish():
-            values = {info.name: bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype)
-                      for bits, info in zip(call.bits(), call.infos) if bits is not None}
-            return values if call.by_name else list(values.values())
+            values = [(info.name, bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype))
+                      for bits, info in zip(call.bits(), call.infos) if bits is not None]
+            return dict(values) if call.by_name else [value for _, value in values]
 
         return Future(_track(call.start(self._core_open()), self._device), finish)
 
@@ -267,7 +267,7 @@ class _Call:
         given = iter([device_array(value, info)
                       for value, info in zip(named(inputs[0] if self.by_name else inputs, infos, "input"), infos)])
         self._own = state is None and bool(pairs)
-        self._state = State(session, [()] * len(recipe.inputs)) if self._own else state
+        self._state = State(session, None) if self._own else state
         shapes = dict(zip((one for one, _ in pairs), self._state._shapes)) if state is not None else {}
         self.arrays = []
         for index in range(len(recipe.inputs)):

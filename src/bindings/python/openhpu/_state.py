@@ -24,8 +24,10 @@ class State:
         self._infos = [recipe.inputs[one] for one, _ in self._pairs]
         self._buffers = [session.device.allocate(tuple(capacity), recipe.inputs[one].dtype, label=recipe.inputs[one].name)
                          for one, _, capacity in recipe._core.states()]
-        self._first = [tuple(shapes[one]) for one, _ in self._pairs]
-        self.reset()
+        self._first = [() if shapes is None else tuple(shapes[one]) for one, _ in self._pairs]
+        self._shapes = list(self._first)
+        if shapes is not None:  # Else all of it is assigned before anything reads it.
+            self.reset()
 
     @property
     def shapes(self):
