@@ -387,6 +387,8 @@ class Rebinder {
   }
   void restate(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isRange = isa<ir::RangeOp>(op);
+    if (auto top = dyn_cast<ir::TopIndicesOp>(op))
+      top.setSizes({ir::tensorOf(top.getResult()).getDimSize(static_cast<int64_t>(top.getAxis()))});
     if (!isSlice && !isRange && !isa<ir::ReshapeOp, ir::ExpandOp>(op)) return;
     Builder builder(op->getContext());
     op->setAttr(isSlice || isRange ? "sizes" : "shape",
