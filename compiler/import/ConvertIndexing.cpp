@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX ops that index element by element. Those without a kernel import when all their operands are known
-// at import, as in masks and tables that exporters compute in the graph.
+// ONNX ops that index element by element. Those without a kernel (GatherND, NonZero, CumSum) import when all their
+// operands are known at import, as in masks and tables that exporters compute in the graph.
 #include "base/Format.h"
 #include "compiler/import/OpTable.h"
 #include "compiler/interp/Elements.h"
@@ -82,41 +82,25 @@ void convertGatherNd(NodeContext& node) {
     node.setOutput(0, out);
 }
 
-void convertScatterNd(NodeContext& node) {
-  auto in = operands(node, 3);
-  if (!in) return;
-  if (node.text("reduction", "none") != "none")
-    return node.unsupported("reduction '" + node.text("reduction", "") + "'");
-  const Tensor &data = (*in)[0], &indices = (*in)[1], &updates = (*in)[2];
-  Tensor out = Tensor::copyOf(data.type(), data.data());
-  int64_t depth = indices.rank() ? indices.shape().back() : 0;
-  if (depth > data.rank()) return node.invalid("its indices are deeper than the data");
-  int64_t unit = elementSize(data.element()), count = sliceCount(data.shape(), depth);
-  if (updates.element() != data.element() || (depth && updates.count() != indices.count() / depth * count))
-    return node.invalid("its updates do not fit the indices");
-  if (forEachIndexRow(node, indices, data.shape(), 0, [&](int64_t row, int64_t offset) {
-        std::memcpy(out.writable() + offset * unit, updates.data() + row * count * unit, count * unit);
-      }))
-    node.setOutput(0, out);
+/// What becomes of an element that an update meets; nullopt and a failure when the model says something unknown.
+std::optional<ir::ScatterMode> scatterMode(NodeContext& node) {
+  const std::string text = node.text("reduction", "none");
+  if (text == "none") return ir::ScatterMode::replace;
+  std::optional<ir::ScatterMode> mode = ir::symbolizeScatterMode(text);
+  if (!mode || *mode == ir::ScatterMode::replace) return node.invalid("unknown reduction '" + text + "'"), std::nullopt;
+  return mode;
 }
 
-/// Calls fn(position in indices, position in data) for ScatterElements.
-template <typename Fn>
-bool forEachElementIndex(NodeContext& node, const Tensor& data, const Tensor& indices, int64_t axis, Fn fn) {
-  if (indices.rank() != data.rank()) return node.invalid("indices and data differ in rank"), false;
-  std::vector<int64_t> values = integersOf(indices), strides = interp::rowMajorStrides(data.shape());
-  for (int64_t i = 0; i < indices.count(); ++i) {
-    int64_t rest = i, offset = 0;
-    for (int64_t d = data.rank(); d-- > 0;) {
-      int64_t at = rest % indices.shape()[d];
-      rest /= indices.shape()[d];
-      std::optional<int64_t> index = node.index(d == axis ? values[i] : at, d, data.shape()[d]);
-      if (!index) return false;
-      offset += *index * strides[d];
-    }
-    fn(i, offset);
-  }
-  return true;
+void convertScatterNd(NodeContext& node) {
+  Value data = node.input(0), indices = node.input(1), updates = node.input(2);
+  std::optional<ir::ScatterMode> mode = scatterMode(node);
+  if (!data || !indices || !updates || !mode) return;
+  // Known indices are checked now; others that are outside are left out by the device.
+  const Shape shape(node.typeOf(data).getShape());
+  if (const Tensor* known = node.constant(1); known && node.typeOf(data).hasStaticShape())
+    if (!forEachIndexRow(node, *known, shape, 0, [](int64_t, int64_t) {})) return;
+  node.setOutput(
+      0, node.op("scatter_nd", {data, indices, updates}, {{"mode", ir::ScatterModeAttr::get(node.context(), *mode)}}));
 }
 
 void convertGatherElements(NodeContext& node) {
@@ -128,20 +112,42 @@ void convertGatherElements(NodeContext& node) {
 }
 
 void convertScatterElements(NodeContext& node) {
-  auto in = operands(node, 3);
-  if (!in) return;
-  if (node.text("reduction", "none") != "none")
-    return node.unsupported("reduction '" + node.text("reduction", "") + "'");
-  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), (*in)[0].rank());
-  if (!axis) return;
-  if ((*in)[2].shape() != (*in)[1].shape() || (*in)[2].element() != (*in)[0].element())
+  Value data = node.input(0), indices = node.input(1), updates = node.input(2);
+  std::optional<ir::ScatterMode> mode = scatterMode(node);
+  if (!data || !indices || !updates || !mode) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(data));
+  if (!axis || !node.checkIndices(1, data, *axis)) return;
+  auto sizes = NodeContext::dims(node.typeOf(indices)), own = NodeContext::dims(node.typeOf(updates));
+  if (node.typeOf(indices).getShape() != node.typeOf(updates).getShape() || sizes.size() != own.size())
     return node.invalid("its updates do not fit the indices");
-  Tensor out = Tensor::copyOf((*in)[0].type(), (*in)[0].data());
-  int64_t unit = elementSize(out.element());
-  if (forEachElementIndex(node, (*in)[0], (*in)[1], *axis, [&](int64_t i, int64_t offset) {
-        std::memcpy(out.writable() + offset * unit, (*in)[2].data() + i * unit, unit);
-      }))
-    node.setOutput(0, out);
+  node.setOutput(0, node.op("scatter_elements", {data, indices, updates},
+                            {{"axis", *axis}, {"mode", ir::ScatterModeAttr::get(node.context(), *mode)}}));
+}
+
+/// Updates of a cache from a position on: the first one's for each batch element.
+void convertTensorScatter(NodeContext& node) {
+  Value data = node.input(0), updates = node.input(1);
+  if (!data || !updates) return;
+  const int64_t rank = node.rank(data);
+  std::optional<int64_t> axis = node.axis(node.integer("axis", -2), rank);
+  if (!axis) return;
+  if (*axis == 0) return node.invalid("axis 0 is the batch");
+  const std::string mode = node.text("mode", "linear");
+  if (mode != "linear" && mode != "circular") return node.invalid("unknown mode '" + mode + "'");
+  Value positions;
+  if (node.has(2)) {
+    positions = node.input(2);
+    if (!positions) return;
+    if (node.rank(positions) != 1) return node.invalid("write_indices must have one dimension, the batch");
+    llvm::SmallVector<ir::SymDim> shape(static_cast<size_t>(rank), ir::SymDim{1});
+    shape[0] = ir::symShape(node.typeOf(positions))[0];
+    positions = node.reshape(positions, shape);
+  } else {
+    const std::vector<int64_t> zero = {0};
+    positions = node.constantTensor(Tensor::of<int64_t>(ElementType::kI64, Shape(static_cast<size_t>(rank), 1), zero));
+  }
+  node.setOutput(0, node.op("scatter_elements", {data, positions, updates},
+                            {{"axis", *axis}, {"advance", true}, {"wraps", mode == "circular"}}));
 }
 
 void convertNonZero(NodeContext& node) {
@@ -224,9 +230,10 @@ void convertCumSum(NodeContext& node) {
 constexpr OpRow kRows[] = {
     {"GatherND", 11, kNewestOpset, convertGatherNd, "", "operands known at import"},
     {"GatherElements", 11, kNewestOpset, convertGatherElements, "gather_elements"},
-    {"ScatterND", 11, kNewestOpset, convertScatterNd, "", "operands known at import, no reduction"},
-    {"ScatterElements", 11, kNewestOpset, convertScatterElements, "", "operands known at import, no reduction"},
-    {"Scatter", 9, 10, convertScatterElements, "", "operands known at import"},
+    {"ScatterND", 11, kNewestOpset, convertScatterNd, "scatter_nd"},
+    {"ScatterElements", 11, kNewestOpset, convertScatterElements, "scatter_elements"},
+    {"Scatter", 9, 10, convertScatterElements, "scatter_elements"},
+    {"TensorScatter", 24, kNewestOpset, convertTensorScatter, "scatter_elements"},
     {"NonZero", 9, kNewestOpset, convertNonZero, "", "operands known at import"},
     {"CumSum", 11, kNewestOpset, convertCumSum, "", "a constant axis"},
 };

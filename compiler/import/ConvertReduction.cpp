@@ -151,12 +151,36 @@ void convertArg(NodeContext& node) {
 void convertTopK(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
-  std::optional<double> k = node.opset() < 10 ? static_cast<double>(node.integer("k", 0)) : node.constantNumber(1);
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
   if (!axis) return;
-  if (k != 1.0 || !node.integer("largest", 1)) return node.unsupported("other than the largest one (k = 1)");
-  if (node.wants(0)) node.setOutput(0, node.op("reduce_max", x, {{"axes", Ints{*axis}}, {"keepdims", true}}));
-  if (node.wants(1)) node.setOutput(1, node.op("arg_max", x, {{"axis", *axis}, {"keepdims", true}}));
+  std::optional<shape::DimExpr> count;
+  if (node.opset() < 10) {
+    count = shape::DimExpr(node.integer("k", 0));
+  } else if (std::optional<ShapeElements> k = node.elements(1); k && k->values.size() == 1) {
+    count = k->values[0];
+    if (!count) return node.needsSize("k depends on a free dimension");
+  } else {
+    return node.unsupported("a k that is not known at import");
+  }
+  const bool largest = node.integer("largest", 1) != 0;
+  const std::optional<int64_t> number = count->constant();
+  if (number == 1 && largest) {
+    if (node.wants(0)) node.setOutput(0, node.op("reduce_max", x, {{"axes", Ints{*axis}}, {"keepdims", true}}));
+    if (node.wants(1)) node.setOutput(1, node.op("arg_max", x, {{"axis", *axis}, {"keepdims", true}}));
+    return;
+  }
+  const int64_t size = node.typeOf(x).getDimSize(*axis);
+  if (number && (*number < 0 || (!mlir::ShapedType::isDynamic(size) && *number > size)))
+    return node.invalid(base::strCat("k is ", *number, " of ", size, " elements"));
+  // Whether they have to be sorted or not, they are.
+  const ir::SymDim dim = node.symDim(count);
+  Ints sizes = {dim.size};
+  mlir::ArrayAttr symbols = dim.symbol ? node.builder().getArrayAttr({dim.symbol}) : mlir::ArrayAttr();
+  Value indices =
+      node.op("top_indices", x,
+              {{"axis", *axis}, {"sizes", sizes}, {"largest", largest}, {"symbols", mlir::Attribute(symbols)}});
+  if (node.wants(1)) node.setOutput(1, indices);
+  if (node.wants(0)) node.setOutput(0, node.op("gather_elements", {x, indices}, {{"axis", *axis}}));
 }
 
 constexpr OpRow kRows[] = {
@@ -176,7 +200,7 @@ constexpr OpRow kRows[] = {
     {"Hardmax", 1, kNewestOpset, convertHardmax},
     {"ArgMax", 1, kNewestOpset, convertArg},
     {"ArgMin", 1, kNewestOpset, convertArg},
-    {"TopK", 1, kNewestOpset, convertTopK, "", "k = 1, the largest"},
+    {"TopK", 1, kNewestOpset, convertTopK, "top_indices", "k known at import"},
 };
 
 }  // namespace

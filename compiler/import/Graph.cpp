@@ -45,6 +45,7 @@ SmallVector<mlir::Attribute> candidates(Builder& builder, const hpu::Attribute& 
     if (auto mode = ir::symbolizeResizeMode(*text)) list.push_back(ir::ResizeModeAttr::get(context, *mode));
     if (auto mode = ir::symbolizeCoordMode(*text)) list.push_back(ir::CoordModeAttr::get(context, *mode));
     if (auto mode = ir::symbolizeNearestMode(*text)) list.push_back(ir::NearestModeAttr::get(context, *mode));
+    if (auto mode = ir::symbolizeScatterMode(*text)) list.push_back(ir::ScatterModeAttr::get(context, *mode));
     for (int i = 1; i <= static_cast<int>(ElementType::kF8E4M3Ieee); ++i)  // The last of them.
       if (elementTypeName(static_cast<ElementType>(i)) == *text)
         list.push_back(TypeAttr::get(ir::mlirElementType(context, static_cast<ElementType>(i))));

@@ -237,6 +237,12 @@ class GuardFinder {
       return indexed(op, gather.getX(), gather.getIndices(), static_cast<int64_t>(gather.getAxis()));
     if (auto arg = dyn_cast<ir::ArgMaxOp>(op))
       return needsElement(op, ir::numberOf(shapeOf(arg.getX())[static_cast<size_t>(arg.getAxis())]));
+    if (auto scatter = dyn_cast<ir::ScatterNdOp>(op)) return scattered(scatter);
+    if (auto scatter = dyn_cast<ir::ScatterElementsOp>(op)) return scattered(scatter);
+    if (auto top = dyn_cast<ir::TopIndicesOp>(op)) {
+      const size_t axis = top.getAxis();
+      return relate(op, false, ir::numberOf(shapeOf(top.getResult())[axis]), ir::numberOf(shapeOf(top.getX())[axis]));
+    }
     if (isa<ir::Conv2dOp, ir::ConvTranspose2dOp, ir::MaxPool2dOp, ir::AvgPool2dOp, ir::ResizeOp>(op)) {
       const SymShape result = shapeOf(op->getResult(0));
       for (const SymDim& dim : ArrayRef(result).drop_front(2))
@@ -348,6 +354,24 @@ class GuardFinder {
     const auto chosen = a && b ? DimExpr::select(DimExpr::Compare::kLess, *a, 1, 0, *b) : std::nullopt;
     return chosen ? SymInt(*chosen, number.value()) : SymInt::unknown(number.value());
   }
+  /// Updates fit their indices and the dims that indices do not name. Indices themselves may be any.
+  Status scattered(ir::ScatterNdOp op) {
+    const SymShape data = shapeOf(op.getData()), indices = shapeOf(op.getIndices()), updates = shapeOf(op.getUpdates());
+    const size_t outer = indices.size() - 1, depth = static_cast<size_t>(indices.back().size);
+    for (size_t d = 0; d < updates.size(); ++d)
+      HPU_RETURN_IF_ERROR(same(op, updates[d], d < outer ? indices[d] : data[d - outer + depth]));
+    return okStatus();
+  }
+  Status scattered(ir::ScatterElementsOp op) {
+    const SymShape data = shapeOf(op.getData()), indices = shapeOf(op.getIndices()), updates = shapeOf(op.getUpdates());
+    const size_t axis = op.getAxis();
+    for (size_t d = 0; d < data.size(); ++d) {
+      const bool isOne = d == axis ? op.getAdvance() : indices[d] == SymDim{1};
+      if (!isOne) HPU_RETURN_IF_ERROR(same(op, indices[d], updates[d]));
+      if (d != axis) HPU_RETURN_IF_ERROR(relate(op, false, ir::numberOf(updates[d]), ir::numberOf(data[d])));
+    }
+    return okStatus();
+  }
   Status inside(ir::SliceOp slice) {
     const SymShape from = shapeOf(slice.getX()), to = shapeOf(slice.getResult());
     for (size_t d = 0; d < from.size(); ++d) {
@@ -429,6 +453,8 @@ class Rebinder {
   }
   void restate(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isRange = isa<ir::RangeOp>(op);
+    if (auto top = dyn_cast<ir::TopIndicesOp>(op))
+      top.setSizes({ir::tensorOf(top.getResult()).getDimSize(static_cast<int64_t>(top.getAxis()))});
     if (!isSlice && !isRange && !isa<ir::ReshapeOp, ir::ExpandOp>(op)) return;
     Builder builder(op->getContext());
     op->setAttr(isSlice || isRange ? "sizes" : "shape",

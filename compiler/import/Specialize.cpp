@@ -256,14 +256,14 @@ class Specializer {
       op->removeAttr("start_symbols");
   }
 
-  /// Sizes in attributes: those of reshape, expand, slice and range name free dimensions; whole ones of slice follow
-  /// the operand.
+  /// Sizes in attributes: those of reshape, expand, slice, range and top_indices name free dimensions; whole ones of
+  /// slice follow the operand.
   void updateAttributes(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isReshape = isa<ir::ReshapeOp>(op), isExpand = isa<ir::ExpandOp>(op),
-               isRange = isa<ir::RangeOp>(op);
-    llvm::StringRef sizesName = isSlice || isRange ? "sizes" : "shape";
+               isRange = isa<ir::RangeOp>(op), isTop = isa<ir::TopIndicesOp>(op);
+    llvm::StringRef sizesName = isSlice || isRange || isTop ? "sizes" : "shape";
     auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(sizesName);
-    if (!sizes || (!isSlice && !isReshape && !isExpand && !isRange)) return;
+    if (!sizes || (!isSlice && !isReshape && !isExpand && !isRange && !isTop)) return;
     if (isSlice || isRange) updateStarts(op);
     const auto x = isRange ? RankedTensorType() : cast<RankedTensorType>(op->getOperand(0).getType());
     auto symbols = op->getAttrOfType<ArrayAttr>("symbols");

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move elements without looking at them, except the indices of gathers.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/interp/Elements.h"
@@ -232,6 +236,142 @@ StatusOr<Tensor> gatherElements(const Tensor& x, const Tensor& indices, int64_t 
   return out;
 }
 
+/// `x` in a wide type, the only one in which numbers are combined.
+template <typename W>
+W combined(ScatterMode mode, W old, W update) {
+  switch (mode) {
+    case ScatterMode::add:
+      return old + update;
+    case ScatterMode::mul:
+      return old * update;
+    case ScatterMode::max:
+      return std::isnan(static_cast<double>(old)) || old > update ? old : update;
+    case ScatterMode::min:
+      return std::isnan(static_cast<double>(old)) || old < update ? old : update;
+    default:
+      return update;
+  }
+}
+
+/// `count` elements of `updates` from `from` on, into `out` from `to` on.
+void scatterRun(ScatterMode mode, const Tensor& updates, int64_t from, Tensor& out, int64_t to, int64_t count) {
+  const int64_t unit = elementSize(out.element());
+  if (mode == ScatterMode::replace) {
+    std::memcpy(out.writable() + to * unit, updates.data() + from * unit, static_cast<size_t>(count * unit));
+    return;
+  }
+  auto combine = [&](auto wide) {
+    using W = decltype(wide);
+    for (int64_t i = 0; i < count; ++i) {
+      W old, update;
+      loadElements(out.element(), out.data(), to + i, 1, 1, &old);
+      loadElements(updates.element(), updates.data(), from + i, 1, 1, &update);
+      old = combined(mode, old, update);
+      storeElements(out.element(), out.writable(), to + i, &old, 1);
+    }
+  };
+  if (wideKind(out.element()) == Wide::kFloat)
+    combine(double());
+  else if (wideKind(out.element()) == Wide::kUnsigned)
+    combine(uint64_t());
+  else
+    combine(int64_t());
+}
+
+StatusOr<Tensor> scatterNd(const Tensor& data, const Tensor& indices, const Tensor& updates, ScatterMode mode) {
+  Tensor out = Tensor::copyOf(data.type(), data.data());
+  const int64_t depth = indices.shape().back(), rows = depth ? indices.count() / depth : 0;
+  const std::vector<int64_t> strides = rowMajorStrides(data.shape());
+  std::vector<int64_t> index(indices.count());
+  loadElements(indices.element(), indices.data(), 0, 1, indices.count(), index.data());
+  int64_t run = 1;
+  for (int64_t d = depth; d < data.rank(); ++d) run *= data.shape()[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t offset = 0;
+    bool isInside = true;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t extent = data.shape()[k], at = index[row * depth + k], place = at < 0 ? at + extent : at;
+      isInside &= place >= 0 && place < extent;
+      offset += place * strides[k];
+    }
+    if (isInside) scatterRun(mode, updates, row * run, out, offset, run);
+  }
+  return out;
+}
+
+StatusOr<Tensor> scatterElements(ScatterElementsOp op, const Tensor& data, const Tensor& indices,
+                                 const Tensor& updates) {
+  Tensor out = Tensor::copyOf(data.type(), data.data());
+  const auto axis = static_cast<int64_t>(op.getAxis());
+  const int64_t extent = data.shape()[axis];
+  const std::vector<int64_t> strides = rowMajorStrides(data.shape()), own = rowMajorStrides(indices.shape());
+  std::vector<int64_t> index(indices.count());
+  loadElements(indices.element(), indices.data(), 0, 1, indices.count(), index.data());
+  for (int64_t i = 0; i < updates.count(); ++i) {
+    int64_t offset = 0, from = 0, along = 0, rest = i;
+    for (int64_t d = data.rank(); d-- > 0;) {
+      const int64_t at = rest % updates.shape()[d];
+      rest /= updates.shape()[d];
+      if (indices.shape()[d] != 1) from += at * own[d];
+      if (d == axis)
+        along = at;
+      else
+        offset += at * strides[d];
+    }
+    int64_t place = index[from];
+    if (op.getAdvance()) place += along;
+    if (op.getWraps() && extent > 0) place = (place % extent + extent) % extent;
+    if (place < 0 && !op.getAdvance()) place += extent;
+    if (place >= 0 && place < extent) scatterRun(op.getMode(), updates, i, out, offset + place * strides[axis], 1);
+  }
+  return out;
+}
+
+template <typename W>
+void sortRow(std::vector<int64_t>& order, const std::vector<W>& row, bool largest) {
+  // NaN is above all numbers; what is equal keeps its order.
+  auto isLess = [](W a, W b) {
+    const bool nanA = std::isnan(static_cast<double>(a)), nanB = std::isnan(static_cast<double>(b));
+    return nanA || nanB ? nanB && !nanA : a < b;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return largest ? isLess(row[b], row[a]) : isLess(row[a], row[b]); });
+}
+
+StatusOr<Tensor> topIndices(TopIndicesOp op, const Tensor& x, const SymbolBindings& bindings) {
+  const int64_t count = bindShape(op.getSizes(), op.getSymbols(), bindings)[0];
+  const auto axis = static_cast<int64_t>(op.getAxis());
+  const int64_t length = x.shape()[axis];
+  if (ShapedType::isDynamic(count)) return invalidArgument("hpu.top_indices has a free size without a value");
+  if (count > length)
+    return invalidArgument(base::strCat("hpu.top_indices cannot take ", count, " of ", length, " elements"));
+  Shape shape = x.shape();
+  shape[axis] = count;
+  StatusOr<Tensor> out = makeTensor(ElementType::kI64, shape);
+  if (!out.ok() || out->count() == 0) return out;
+  int64_t inner = 1;
+  for (int64_t d = axis + 1; d < x.rank(); ++d) inner *= x.shape()[d];
+  auto* result = reinterpret_cast<int64_t*>(out->writable());
+  auto sortRows = [&](auto wide) {
+    std::vector<decltype(wide)> row(static_cast<size_t>(length));
+    std::vector<int64_t> order(static_cast<size_t>(length));
+    for (int64_t lane = 0; lane < x.count() / length; ++lane) {
+      const int64_t from = lane / inner * inner * length + lane % inner;
+      loadElements(x.element(), x.data(), from, inner, length, row.data());
+      std::iota(order.begin(), order.end(), int64_t{0});
+      sortRow(order, row, op.getLargest());
+      for (int64_t k = 0; k < count; ++k) result[lane / inner * inner * count + k * inner + lane % inner] = order[k];
+    }
+  };
+  if (wideKind(x.element()) == Wide::kFloat)
+    sortRows(double());
+  else if (wideKind(x.element()) == Wide::kUnsigned)
+    sortRows(uint64_t());
+  else
+    sortRows(int64_t());
+  return out;
+}
+
 }  // namespace
 
 Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindings) {
@@ -244,6 +384,9 @@ Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindi
   if (auto o = llvm::dyn_cast<PadOp>(op)) return pad(o, in[0]);
   if (auto o = llvm::dyn_cast<GatherOp>(op)) return gather(in[0], in[1], o.getAxis());
   if (auto o = llvm::dyn_cast<GatherElementsOp>(op)) return gatherElements(in[0], in[1], o.getAxis());
+  if (auto o = llvm::dyn_cast<ScatterNdOp>(op)) return scatterNd(in[0], in[1], in[2], o.getMode());
+  if (auto o = llvm::dyn_cast<ScatterElementsOp>(op)) return scatterElements(o, in[0], in[1], in[2]);
+  if (auto o = llvm::dyn_cast<TopIndicesOp>(op)) return topIndices(o, in[0], bindings);
   if (llvm::isa<RelayoutOp>(op)) return in[0];
   return std::nullopt;
 }

@@ -14,6 +14,7 @@ MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndexOf)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::SortKey)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeCoordinate)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeNearest)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeLow)
@@ -151,6 +152,18 @@ Value gatherIndexOf(M& m, Args x, const Context&) {
   Value wrapped = m.select(m.compare(Cmp::Lt, index, m.integer(index, 0)), m.add(index, size), index);
   Value low = m.max(wrapped, m.integer(wrapped, 0));
   return m.min(low, x[2]);
+}
+
+/// The bits of a float, those of negative numbers turned round, order as the floats do. Only integers are compared:
+/// what denormals count as makes no difference.
+Value sortKey(M& m, Args x, const Context& c) {
+  Value key = x[0];
+  if (isFloatType(c.in)) {
+    Value bits = m.bitcast(x[0], m.i32()), magnitude = m.andI(bits, m.integer(bits, 0x7fffffff));
+    key = m.select(m.compare(Cmp::Lt, bits, m.integer(bits, 0)), m.sub(m.integer(bits, 0), magnitude), bits);
+    key = m.select(m.compare(Cmp::Gt, magnitude, m.integer(bits, 0x7f800000)), m.integer(bits, 0x7fffffff), key);
+  }
+  return c.params[0] != 0 ? key : m.xorI(key, m.integer(key, -1));
 }
 
 Value resizeCoordinate(M& m, Args x, const Context& c) {
@@ -316,6 +329,7 @@ llvm::ArrayRef<ElementwiseOp> rows() {
     {kind<ExpOrZero>(), 1, F, true, EMIT { return m.expOrZero(x[0]); }},
     {kind<GatherIndex>(), 1, I, false, gatherIndex},
     {kind<GatherIndexOf>(), 3, I, false, gatherIndexOf},
+    {kind<SortKey>(), 1, N, false, sortKey},
     {kind<ResizeCoordinate>(), 3, I, false, resizeCoordinate},
     {kind<ResizeNearest>(), 2, F, false, resizeNearest},
     {kind<ResizeLow>(), 2, F, false, resizeLow},

@@ -32,6 +32,8 @@ struct ResizeFraction {};    ///< Of the same: how far the coordinate is above t
 struct ResizeHigh {};        ///< Of low tap and fraction: the tap above, or the same where that would weigh nothing.
 struct ResizeWeight {};      ///< Of a fraction: the high tap's weight.
 struct GatherIndexOf {};     ///< The same; the size, and that less 1, are operands.
+struct SortKey {};  ///< An integer that is the larger the earlier its number is to be picked; largest (or smallest)
+                    ///< first, and NaN as the largest, is a parameter.
 
 struct ElementwiseOp {
   mlir::TypeID op;  ///< As kind() says it.
@@ -63,6 +65,7 @@ MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndexOf)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::SortKey)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeCoordinate)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeNearest)
 MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ResizeLow)

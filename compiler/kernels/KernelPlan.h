@@ -64,6 +64,8 @@ struct IterDim {
   SymInt size = 1;
   int indexDim = -1;  ///< The index-space dim that it is, or -1 for a dim that is only reduced over.
   bool row = false;   ///< Always iterated whole: reduced over, or along a row that is.
+  /// A dim of the index space whose positions come from data, not from a loop over it: whole in every call.
+  bool placed = false;
   /// For a window's taps: tables (of i64, by the index of dim `anchor`) of the first and one past
   /// the last tap inside the operand. -1: 0 and size.
   int anchor = -1, lowTable = -1, highTable = -1;
@@ -72,7 +74,7 @@ struct IterDim {
   /// Whether a loop over it may leave out taps.
   bool isCut() const { return lowTable >= 0 || taps; }
   /// Whether it needs a loop: a single tap may still lie outside of the operand. A size that is given late needs one.
-  bool runs() const { return size != 1 || isCut(); }
+  bool runs() const { return !placed && (size != 1 || isCut()); }
 };
 
 /// Numbers known at compile time, kept in the image.
@@ -93,6 +95,7 @@ struct Prim {
     Size,      ///< `size`, converted to `type`: a number that is known at launch.
     Index,     ///< `address` itself, as i64.
     TapCount,  ///< How many of `taps` there are at the index of dim `anchor`, at least 1, as f32.
+    Pick,      ///< Where along a row the next one in order is (KernelPlan::pickDim), as i64.
   };
   Kind kind = Kind::Constant;
   ElementType type = ElementType::kF32;
@@ -132,7 +135,8 @@ struct Store {
   int output = 0;  ///< Operand index among the outputs.
   ElementType type = ElementType::kInvalid;
   Affine address;
-  uint32_t dims = 0;  ///< Iteration dims that it is repeated over.
+  uint32_t dims = 0;   ///< Iteration dims that it is repeated over.
+  int condition = -1;  ///< A bool: nothing is stored where it is false. -1: always.
 };
 
 /// What a kernel reads along one dimension of an input, as recipe::DimRead.
@@ -154,6 +158,11 @@ struct KernelPlan {
   std::vector<Store> stores;
   int tapsOf[2] = {-1, -1};  ///< Dims along which a window op's windows slide.
   SymInputReads reads;       ///< Of the inputs; an input without entries is not read.
+  /// Rows are iterated one point after the other, in the order of `dims`: their stores may meet, and the last one
+  /// stays.
+  bool isOrdered = false;
+  /// Of a Prim::Kind::Pick: the row's dim, and the dim of the index space along which the picks are stored.
+  int pickDim = -1, placeDim = -1;
 
   // Filled in by finishPlan.
   std::vector<bool> reachable;              ///< Prims that a store needs.

@@ -108,7 +108,10 @@ double WorkCounter::vectorOps(const PlannedKernel& kernel) {
     std::vector<bool> free(plan.prims.size(), false);
     for (size_t p = 0; p < plan.prims.size(); ++p) {
       const Prim& prim = plan.prims[p];
-      if (!plan.reachable[p] || prim.kind != Prim::Kind::Reduce) continue;
+      if (!plan.reachable[p]) continue;
+      if (prim.kind == Prim::Kind::Pick)  // However few are picked.
+        total += elements(plan, plan.prims[prim.operands[0]].deps) / kTpcLanes * kArgMaxOps;
+      if (prim.kind != Prim::Kind::Reduce) continue;
       int operand = prim.operands[0];
       const Prim& source = plan.prims[operand];
       free[operand] = prim.reduce == ReduceKind::Sum && uses[operand] == 1 && source.kind == Prim::Kind::Lane &&

@@ -159,9 +159,16 @@ void LoopEmitter::setTrips(Operation* op, const SymInt& trips, double atRepresen
 // ---- Loops
 // --------------------------------------------------------------------------------------------
 
+/// What a store needs: its value, and what says where it goes.
+void LoopEmitter::appendRoots(const Store& store, llvm::SmallVector<int>& roots) {
+  roots.push_back(store.prim);
+  if (store.condition >= 0) roots.push_back(store.condition);
+  for (const Term& term : store.address.terms) roots.push_back(term.prim);
+}
+
 llvm::SmallVector<int> LoopEmitter::storeRoots() const {
   llvm::SmallVector<int> roots;
-  for (const Store& store : plan_->stores) roots.push_back(store.prim);
+  for (const Store& store : plan_->stores) appendRoots(store, roots);
   return roots;
 }
 
@@ -184,6 +191,7 @@ void LoopEmitter::parallel(size_t level) {
 }
 
 void LoopEmitter::rows() {
+  if (plan_->pickDim >= 0) return picks();
   for (int pass = 0; pass < plan_->stages; ++pass) reducePass(pass);
   llvm::SmallVector<int, 4> inRow, once;
   for (auto [i, s] : llvm::enumerate(plan_->stores))
@@ -191,7 +199,7 @@ void LoopEmitter::rows() {
   storeAll(once);
   if (!inRow.empty()) {
     llvm::SmallVector<int> roots;
-    for (int i : inRow) roots.push_back(plan_->stores[i].prim);
+    for (int i : inRow) appendRoots(plan_->stores[i], roots);
     rowLoops(0, plan_->rowOrder, roots, {}, [&](llvm::ArrayRef<Value>) {
       storeAll(inRow);
       return Values();

@@ -82,6 +82,7 @@ class LoopEmitter {
   void parallel(size_t level);
   void rows();
   void storeAll(llvm::ArrayRef<int> indices);
+  static void appendRoots(const Store& store, llvm::SmallVector<int>& roots);
   void windowRow(int dim);
   void windowOutputs(Value first, int64_t count);
   Values rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots, llvm::ArrayRef<Value> init,
@@ -116,6 +117,10 @@ class LoopEmitter {
   Values merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b);
   Values acrossLanes(const Prim& prim, Values values);
   Values foldLanes(const Prim& prim, Values values);
+  /// The lower and the upper half of what is left of each vector.
+  std::pair<Values, Values> halves(llvm::ArrayRef<Value> values, int64_t width);
+  void picks();
+  Values nextPick(int key, bool isSigned, llvm::ArrayRef<Value> before);
 
   // Memory (MemoryAccess.cpp).
   void loadPointers(Value args, int operands, int rank);
@@ -137,6 +142,8 @@ class LoopEmitter {
   Value toStorage(Value value, ElementType type);
   mlir::Type storageType(ElementType type);
   void store(const Store& store, int index);
+  void storeAlways(const Store& store, int index);
+  void storeLanes(const Store& store, Value value, Value pointer, Value offsets);
   Value tableBase(int table);
   Value stackBuffer(int which);
   void laneLoop(const std::function<void(Value lane)>& body);

@@ -4,6 +4,7 @@
 
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -159,19 +160,103 @@ LoopEmitter::Values LoopEmitter::acrossLanes(const Prim& prim, Values values) {
 /// Halves the vectors until one lane is left.
 LoopEmitter::Values LoopEmitter::foldLanes(const Prim& prim, Values values) {
   for (int64_t width = lanes_ / 2; width >= 1; width /= 2) {
-    llvm::SmallVector<int64_t> lower, upper;
-    for (int64_t i = 0; i < width; ++i) {
-      lower.push_back(i);
-      upper.push_back(width + i);
-    }
-    Values a, b;
-    for (Value value : values) {
-      a.push_back(vector::ShuffleOp::create(b_, loc_, value, value, lower));
-      b.push_back(vector::ShuffleOp::create(b_, loc_, value, value, upper));
-    }
+    auto [a, b] = halves(values, width);
     values = merge(prim, a, b);
   }
   return values;
+}
+
+std::pair<LoopEmitter::Values, LoopEmitter::Values> LoopEmitter::halves(llvm::ArrayRef<Value> values, int64_t width) {
+  llvm::SmallVector<int64_t> lower, upper;
+  for (int64_t i = 0; i < width; ++i) {
+    lower.push_back(i);
+    upper.push_back(width + i);
+  }
+  Values a, b;
+  for (Value value : values) {
+    a.push_back(vector::ShuffleOp::create(b_, loc_, value, value, lower));
+    b.push_back(vector::ShuffleOp::create(b_, loc_, value, value, upper));
+  }
+  return {a, b};
+}
+
+// ---- Picks -----------------------------------------------------------------------------------------
+
+/// One pass over the row for each pick: the first of the largest keys behind the one before, in the order of falling
+/// keys and, among equal ones, of rising positions. What was picked last is all that is remembered.
+void LoopEmitter::picks() {
+  const Store& stored = plan_->stores[0];
+  const int key = plan_->prims[stored.prim].operands[0], place = plan_->placeDim;
+  const ElementType element = plan_->prims[key].type;
+  const bool isSigned = isSignedType(element);
+  const int64_t bits = elementSize(element) * 8;
+  Type keyType = computeType(b_.getContext(), element), at = m_.i32();
+  if (alongLanes(key) && plan_->vectorDim != plan_->pickDim) {
+    keyType = vectorType(keyType);
+    at = vectorType(at);
+  }
+  const uint64_t top = uint64_t{1} << (bits - 1);
+  Value before = m_.constantInt(keyType, isSigned ? static_cast<int64_t>(top - 1) : -1);
+  Values init = {before, m_.constantInt(at, -1)};
+  const SymInt& count = plan_->dims[place].size;
+  Value zero = m_.constantInt(m_.i64(), 0), one = m_.constantInt(m_.i64(), 1);
+  auto loopOp = scf::ForOp::create(b_, loc_, zero, number(count), one, ValueRange(init));
+  setTrips(loopOp, count, static_cast<double>(count.value()));
+  Scope saved = scope_;
+  {
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToEnd(loopOp.getBody());
+    index_[place] = loopOp.getInductionVar();
+    scope_.available |= 1u << place;
+    Values next = nextPick(key, isSigned, {loopOp.getRegionIterArgs()[0], loopOp.getRegionIterArgs()[1]});
+    scope_.values[stored.prim] = m_.extend(next[1], m_.i64(), true);
+    storeAll({0});
+    scf::YieldOp::create(b_, loc_, ValueRange(next));
+  }
+  scope_ = std::move(saved);
+  index_[place] = {};
+}
+
+LoopEmitter::Values LoopEmitter::nextPick(int key, bool isSigned, llvm::ArrayRef<Value> before) {
+  const int row = plan_->pickDim;
+  const bool alongRow = plan_->vectorDim == row, isVector = alongRow || alongLanes(key);
+  Type keyType = computeType(b_.getContext(), plan_->prims[key].type), at = m_.i32();
+  if (isVector) {
+    keyType = vectorType(keyType);
+    at = vectorType(at);
+  }
+  Values last(before.begin(), before.end());
+  if (alongRow)
+    for (Value& value : last) value = m_.broadcast(value, lanes_);
+  // Of the better one: the larger key, then the lower position; -1 is none.
+  auto better = [&](llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b) -> Values {
+    Value none = m_.compare(Cmp::Lt, a[1], m_.integer(a[1], 0));
+    Value first = m_.andI(m_.compare(Cmp::Eq, a[0], b[0]), m_.compare(Cmp::Lt, b[1], a[1]));
+    Value wins = m_.orI(none, m_.orI(m_.compare(Cmp::Gt, b[0], a[0], isSigned), first));
+    wins = m_.andI(wins, m_.compare(Cmp::Ge, b[1], m_.integer(b[1], 0)));
+    return {m_.select(wins, b[0], a[0]), m_.select(wins, b[1], a[1])};
+  };
+  Values init = {m_.constantInt(keyType, 0), m_.constantInt(at, -1)};
+  Values best = rowLoops(0, plan_->rowOrder, {key}, init, [&](llvm::ArrayRef<Value> old) -> Values {
+    Value now = isVector ? vectorOf(key) : eval(key);
+    Value position = m_.truncate(index_[row] ? index_[row] : m_.constantInt(m_.i64(), 0), m_.i32());
+    if (isVector) position = m_.broadcast(position, lanes_);
+    if (alongRow) position = m_.add(position, m_.iota(vectorType(m_.i32())));
+    Value later = m_.andI(m_.compare(Cmp::Eq, now, last[0]), m_.compare(Cmp::Gt, position, last[1]));
+    Value open = m_.orI(m_.compare(Cmp::Lt, now, last[0], isSigned), later);
+    // Positions rise: of equal keys the one that is held is the first.
+    Value none = m_.compare(Cmp::Lt, old[1], m_.integer(old[1], 0));
+    Value wins = m_.andI(open, m_.orI(none, m_.compare(Cmp::Gt, now, old[0], isSigned)));
+    if (alongRow && scope_.mask) wins = m_.andI(wins, scope_.mask);
+    return {m_.select(wins, now, old[0]), m_.select(wins, position, old[1])};
+  });
+  if (!alongRow) return best;
+  for (int64_t width = lanes_ / 2; width >= 1; width /= 2) {
+    auto [a, b] = halves(best, width);
+    best = better(a, b);
+  }
+  for (Value& value : best) value = vector::ExtractOp::create(b_, loc_, value, 0);
+  return best;
 }
 
 }  // namespace hpu::kernels

@@ -27,7 +27,7 @@ bool LoopEmitter::hoistOne(int p, llvm::DenseMap<int, bool>& seen) {
   if (scope_.values.count(p)) return true;
   if (auto it = seen.find(p); it != seen.end()) return it->second;
   const Prim& prim = plan_->prims[p];
-  bool ready = (prim.deps & ~scope_.available) == 0 && prim.kind != Prim::Kind::Reduce;
+  bool ready = (prim.deps & ~scope_.available) == 0 && prim.kind != Prim::Kind::Reduce && prim.kind != Prim::Kind::Pick;
   if (!kept_.contains(p) && !isTabulated(p)) {
     for (int operand : prim.operands) ready &= hoistOne(operand, seen);
     for (const Term& term : prim.address.terms) ready &= hoistOne(term.prim, seen);
@@ -85,6 +85,7 @@ Value LoopEmitter::compute(int p) {
     case Prim::Kind::Index:
     case Prim::Kind::Load:
       break;
+    case Prim::Kind::Pick:
     case Prim::Kind::Reduce:
       llvm_unreachable("a reduction is done before its pass's results are used");
     case Prim::Kind::Lane:

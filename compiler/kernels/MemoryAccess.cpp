@@ -296,7 +296,23 @@ Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets
   return LLVM::LoadOp::create(b_, loc_, vector, buffer, 64);
 }
 
+/// Under its condition, if that is one for all lanes.
 void LoopEmitter::store(const Store& store, int index) {
+  for (const Term& term : store.address.terms) eval(term.prim);
+  if (store.condition < 0 || alongLanes(store.condition)) return storeAlways(store, index);
+  Value holds = eval(store.condition);
+  if (plan_->vectorDim >= 0 && (store.dims >> plan_->vectorDim & 1)) vectorOf(store.prim);
+  Scope saved = scope_;
+  auto ifOp = scf::IfOp::create(b_, loc_, TypeRange(), holds, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPoint(ifOp.thenYield());
+    storeAlways(store, index);
+  }
+  scope_ = std::move(saved);
+}
+
+void LoopEmitter::storeAlways(const Store& store, int index) {
   auto bytes = static_cast<unsigned>(elementSize(store.type));
   int v = plan_->vectorDim;
   // Keys of stores follow those of prims.
@@ -310,25 +326,48 @@ void LoopEmitter::store(const Store& store, int index) {
   }
   Value value = toStorage(vectorOf(store.prim), store.type);
   const SymInt& stride = store.address.coef[v];
-  if (tpcStore(store, value, base)) return;
+  Value offsets = laneOffsets(store.address, bytes);
+  if (!offsets && tpcStore(store, value, base)) return;
   Value pointer = address(key, base, store.address, bytes, false);
   bool wide = bytes >= 4;
-  if (stride == 1 && !scope_.mask) {
+  const bool isContiguous = stride == 1 && !offsets && (store.condition < 0 || !alongLanes(store.condition));
+  if (isContiguous && !scope_.mask) {
     LLVM::StoreOp::create(b_, loc_, value, pointer, bytes);
     return;
   }
-  if (stride == 1 && (wide || traits_.narrowMasks)) {
+  if (isContiguous && (wide || traits_.narrowMasks)) {
     LLVM::MaskedStoreOp::create(b_, loc_, value, pointer, scope_.mask, bytes);
     return;
   }
-  Value buffer = stackBuffer(0);
+  storeLanes(store, value, pointer, offsets);
+}
+
+/// Lane by lane through the stack.
+void LoopEmitter::storeLanes(const Store& store, Value value, Value pointer, Value offsets) {
+  auto bytes = static_cast<unsigned>(elementSize(store.type));
+  const SymInt& stride = store.address.coef[plan_->vectorDim];
+  const bool isConditional = store.condition >= 0 && alongLanes(store.condition);
+  if (isConditional && !offsets) offsets = strided(stride, bytes);
+  Value buffer = stackBuffer(0), offsetBuffer;
   LLVM::StoreOp::create(b_, loc_, value, buffer, 64);
+  if (offsets) {
+    // No element is there.
+    if (isConditional) offsets = m_.select(vectorOf(store.condition), offsets, m_.integer(offsets, INT64_MIN));
+    offsetBuffer = stackBuffer(1);
+    LLVM::StoreOp::create(b_, loc_, offsets, offsetBuffer, 64);
+  }
   Type element = storageType(store.type);
   laneLoop([&](Value lane) {
     Value from = gep(buffer, m_.mul(lane, m_.constantInt(m_.i64(), bytes)));
     Value lanes = LLVM::LoadOp::create(b_, loc_, element, from, bytes);
-    Value to = gep(pointer, m_.mul(lane, number(stride, bytes)));
-    LLVM::StoreOp::create(b_, loc_, lanes, to, bytes);
+    Value offset = offsets ? LLVM::LoadOp::create(b_, loc_, m_.i64(), gep(offsetBuffer, m_.shl(lane, 3)), 8).getRes()
+                           : m_.mul(lane, number(stride, bytes));
+    auto storeOne = [&] { LLVM::StoreOp::create(b_, loc_, lanes, gep(pointer, offset), bytes); };
+    if (!isConditional) return storeOne();
+    auto ifOp = scf::IfOp::create(b_, loc_, TypeRange(), m_.compare(Cmp::Ne, offset, m_.integer(offset, INT64_MIN)),
+                                  /*withElseRegion=*/false);
+    b_.setInsertionPoint(ifOp.thenYield());
+    storeOne();
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernels/PlanBuilder.h"
 
+#include <cmath>
 #include <optional>
 
 #include "compiler/dialect/hpu/HpuOps.h"
@@ -20,6 +21,13 @@ const OpLowering* findLowering(mlir::TypeID op) {
     return map;
   }();
   return table.lookup(op);
+}
+
+const StoreLowering* findStoreLowering(const Node& node) {
+  if (node.kind != Node::Kind::Op) return nullptr;
+  for (const StoreLowering& entry : scatterLowerings())
+    if (entry.op == node.op) return &entry;
+  return nullptr;
 }
 
 bool inDomain(Domain domain, ElementType type) {
@@ -291,6 +299,28 @@ int PlanBuilder::tapCount(const TapBounds& taps, int anchor) {
   return add(std::move(prim));
 }
 
+int PlanBuilder::updateDim(const std::string& key, const SymInt& size) {
+  plan_.isOrdered = true;
+  return reductionDim(key, size);
+}
+
+int PlanBuilder::loadUpdated(int input, const IndexMap& map) {
+  const int prim = load(input, map);
+  for (int d = plan_.rank; d < numDims(); ++d)
+    if (plan_.dims[d].runs()) plan_.prims[prim].deps |= 1u << d;
+  return prim;
+}
+
+int PlanBuilder::pick(int key, int row, int place) {
+  Prim prim;
+  prim.kind = Prim::Kind::Pick;
+  prim.type = ElementType::kI64;
+  prim.operands = {key};
+  plan_.pickDim = row;
+  plan_.placeDim = place;
+  return add(std::move(prim));
+}
+
 int PlanBuilder::reductionDim(const std::string& key, const SymInt& size) {
   auto [it, inserted] = reductionDims_.emplace(key, 0);
   if (!inserted) return it->second;
@@ -389,6 +419,25 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
   return result;
 }
 
+void PlanBuilder::finishStore(Store store) {
+  // Storing rounds in the same way.
+  while (isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].type == store.type &&
+         elementSize(store.type) < 4)
+    store.prim = plan_.prims[store.prim].operands[0];
+  // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens
+  // NaNs and bounds fp8.
+  if (isFloatType(store.type)) {
+    const Prim& stored = plan_.prims[store.prim];
+    bool isMoved =
+        stored.kind == Prim::Kind::Load && stored.table < 0 && stored.type == store.type && elementSize(store.type) < 4;
+    if (isMoved || isBitcast(stored)) {
+      store.prim = bitsOf(store.prim);
+      store.type = plan_.prims[store.prim].type;
+    }
+  }
+  plan_.stores.push_back(store);
+}
+
 StatusOr<KernelPlan> PlanBuilder::build() {
   if (graph_.results.empty()) return invalidArgument("a kernel needs an output");
   if (static_cast<int>(inputs_.size()) != graph_.numInputs || outputs_.size() != graph_.results.size())
@@ -439,23 +488,27 @@ StatusOr<KernelPlan> PlanBuilder::build() {
       store.dims |= 1u << d;
       if (view.sizes[d] != 1) store.address.coef[d] = view.strides[d];
     }
-    store.prim = lower(graph_.results[k], map);
-    // Storing rounds in the same way.
-    while (error_.ok() && isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].type == store.type &&
-           elementSize(store.type) < 4)
-      store.prim = plan_.prims[store.prim].operands[0];
-    // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens
-    // NaNs and bounds fp8.
-    if (error_.ok() && isFloatType(store.type)) {
-      const Prim& stored = plan_.prims[store.prim];
-      bool isMoved = stored.kind == Prim::Kind::Load && stored.table < 0 && stored.type == store.type &&
-                     elementSize(store.type) < 4;
-      if (isMoved || isBitcast(stored)) {
-        store.prim = bitsOf(store.prim);
-        store.type = plan_.prims[store.prim].type;
+    if (const StoreLowering* lowering = findStoreLowering(result)) {
+      if (outputs_.size() != 1) return unimplemented(result.name + " is the only result of its TPC kernel");
+      StoreLowering::Result lowered = lowering->lower(*this, result, map);
+      store.prim = lowered.prim;
+      store.condition = lowered.condition;
+      for (int d = 0; d < plan_.rank; ++d) {
+        if (lowered.placed >> d & 1) {
+          plan_.dims[d].placed = plan_.dims[d].row = true;
+          store.dims &= ~(1u << d);
+          store.address.coef[d] = 0;
+          for (const Term& term : lowered.places[d].terms)
+            store.address.terms.push_back({term.prim, term.factor * view.strides[d]});
+        }
       }
+      if (plan_.placeDim >= 0) store.address.coef[plan_.placeDim] = view.strides[plan_.placeDim];
+      if (plan_.isOrdered)
+        for (int d = plan_.rank; d < numDims(); ++d) store.dims |= 1u << d;
+    } else {
+      store.prim = lower(graph_.results[k], map);
     }
-    plan_.stores.push_back(store);
+    if (error_.ok()) finishStore(store);
   }
   if (!error_.ok()) return error_;
   // What is stored fewer times than the index space has points must not vary with the missing dims,
@@ -504,8 +557,9 @@ static void collectNumbers(const KernelPlan& plan, std::vector<SymInt>& numbers)
 /// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
 static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
   static const auto& kMovements = *new llvm::DenseSet<mlir::TypeID>{
-      kind<TransposeOp>(), kind<RelayoutOp>(), kind<ReshapeOp>(),        kind<SliceOp>(),  kind<ExpandOp>(),
-      kind<ConcatOp>(),    kind<GatherOp>(),   kind<GatherElementsOp>(), kind<BitcastOp>()};
+      kind<TransposeOp>(), kind<RelayoutOp>(),  kind<ReshapeOp>(),        kind<SliceOp>(),
+      kind<ExpandOp>(),    kind<ConcatOp>(),    kind<GatherOp>(),         kind<GatherElementsOp>(),
+      kind<BitcastOp>(),   kind<ScatterNdOp>(), kind<ScatterElementsOp>()};
   auto isF64 = [&](int node) { return graph.nodes[node].type == ElementType::kF64; };
   KernelGraph bits = graph;
   bool any = false;
@@ -513,7 +567,11 @@ static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
     const Node& node = graph.nodes[i];
     bool touches = isF64(static_cast<int>(i)) || llvm::any_of(node.operands, isF64);
     if (!touches) continue;
-    if (node.kind != Node::Kind::Input && !kMovements.contains(node.op)) return std::nullopt;
+    const bool isPlusZero = node.kind == Node::Kind::Splat && node.splat == 0 && !std::signbit(node.splat);
+    const bool isMoved =
+        kMovements.contains(node.op) &&
+        (node.op == kind<BitcastOp>() || node.intAttr("mode") == static_cast<int64_t>(ScatterMode::replace));
+    if (node.kind == Node::Kind::Op ? !isMoved : node.kind == Node::Kind::Splat && !isPlusZero) return std::nullopt;
     if (node.type == ElementType::kF64) bits.nodes[i].type = ElementType::kI64;
     any = true;
   }

@@ -46,6 +46,13 @@ class PlanBuilder {
   int loadTable(int table, int dim);
   /// Says that at the representatives a lane-wise op's results are a table's.
   int pricedAs(int prim, Table table);
+  /// A dim of the updates of a scatter, which its stores are repeated over; they are iterated in the order of the
+  /// calls.
+  int updateDim(const std::string& key, const SymInt& size);
+  /// The values of input `input` at `map` as they are when the updates before have been stored.
+  int loadUpdated(int input, const IndexMap& map);
+  /// Positions along row dim `row`, by falling `key`, as many as index-space dim `place` has.
+  int pick(int key, int row, int place);
   /// A new dim that is reduced over; equal keys give the same dim.
   int reductionDim(const std::string& key, const SymInt& size);
   IterDim& dim(int index) { return plan_.dims[index]; }
@@ -70,6 +77,7 @@ class PlanBuilder {
  private:
   struct Key;
   int add(Prim prim);
+  void finishStore(Store store);
   SymDimRead dimRead(const Affine& affine) const;
   /// The operand of a lane-wise op, at the places that its result's `map` names.
   int broadcastOperand(const Node& node, int operand, const IndexMap& map);
@@ -97,6 +105,20 @@ struct OpLowering {
 llvm::ArrayRef<OpLowering> rowLowerings();       ///< Softmax, norms, reductions.
 llvm::ArrayRef<OpLowering> windowLowerings();    ///< Pooling, depthwise convolution.
 llvm::ArrayRef<OpLowering> movementLowerings();  ///< Concat, pad, gather, resize, views.
+
+/// An op that is stored where it says: the only result of its kernel.
+struct StoreLowering {
+  mlir::TypeID op;
+  /// Sets what is stored; along which dims of the result (`placed`) its positions are not those of the index space, and
+  /// what they are instead; and the condition.
+  struct Result {
+    int prim = -1, condition = -1;
+    IndexMap places;  ///< One a dim of the result.
+    uint32_t placed = 0;
+  };
+  Result (*lower)(PlanBuilder&, const Node&, const IndexMap&);
+};
+llvm::ArrayRef<StoreLowering> scatterLowerings();  ///< Scatters, and picks of the largest.
 
 /// Chooses loop order, vector dim and local memory.
 Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds);

@@ -37,7 +37,11 @@ class Scheduler {
   void markReachable() {
     plan_.reachable.assign(plan_.prims.size(), false);
     llvm::SmallVector<int> work;
-    for (const Store& store : plan_.stores) work.push_back(store.prim);
+    for (const Store& store : plan_.stores) {
+      work.push_back(store.prim);
+      if (store.condition >= 0) work.push_back(store.condition);
+      for (const Term& term : store.address.terms) work.push_back(term.prim);
+    }
     // The bounds of window taps are tables or numbers, not values, so operands and address terms are all there
     // is.
     while (!work.empty()) {
@@ -72,6 +76,7 @@ class Scheduler {
             prim.address.coef[d] = 0;
         }
       }
+      if (prim.kind == Prim::Kind::Pick) prim.deps &= ~(1u << plan_.pickDim);
       if (prim.kind != Prim::Kind::Reduce || !plan_.reachable[p]) continue;
       if (reduceDims && prim.reduceDims != reduceDims)
         return unimplemented("a TPC kernel reduces over one set of dimensions only");
@@ -85,7 +90,8 @@ class Scheduler {
     }
     for (size_t d = 0; d < plan_.dims.size(); ++d) {
       IterDim& dim = plan_.dims[d];
-      if (dim.row && !(reduceDims >> d & 1)) dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
+      if (dim.row && !dim.placed && !(reduceDims >> d & 1))
+        dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
       if (!dim.row || !isBig(static_cast<int>(d))) continue;
       plan_.rowDims |= 1u << d;
       if (dim.indexDim >= 0 && (!isZero(plan_.boxLow[dim.indexDim]) || plan_.boxHigh[dim.indexDim] != dim.size))
@@ -119,7 +125,7 @@ class Scheduler {
       bool along = prim.deps & bit;
       if (prim.kind == Prim::Kind::Lane) {
         cost += (prim.op->heavy ? 16 : 1) * (along ? times / lanes : times);
-      } else if (prim.kind == Prim::Kind::Reduce) {
+      } else if (prim.kind == Prim::Kind::Reduce || prim.kind == Prim::Kind::Pick) {
         const Prim& operand = plan_.prims[prim.operands[0]];
         cost += iterations(operand.deps) / (operand.deps & bit ? lanes : 1);
       } else if (prim.kind == Prim::Kind::Load && along) {
@@ -133,7 +139,9 @@ class Scheduler {
     for (const Store& store : plan_.stores) {
       double times = iterations(store.dims);
       bool along = store.dims & bit && isBig(v);
-      cost += !along ? times : store.address.coef[v] == 1 ? times / lanes : times * 2;
+      bool looksUp = false;
+      for (const Term& term : store.address.terms) looksUp |= plan_.prims[term.prim].deps & bit;
+      cost += !along ? times : store.address.coef[v] == 1 && !looksUp ? times / lanes : times * 2;
     }
     return cost;
   }
@@ -141,7 +149,7 @@ class Scheduler {
   void chooseVectorDim() {
     double best = 0;
     for (int v = 0; v < static_cast<int>(plan_.dims.size()); ++v) {
-      if (!isBig(v) || plan_.dims[v].isCut()) continue;
+      if (!isBig(v) || plan_.dims[v].isCut() || (plan_.isOrdered && isRow(v))) continue;
       if (llvm::any_of(plan_.dims, [&](const IterDim& dim) { return dim.anchor == v; })) continue;
       if (llvm::any_of(plan_.prims, [&](const Prim& prim) { return prim.anchor == v; })) continue;
       double cost = costOf(v);
@@ -165,11 +173,13 @@ class Scheduler {
       if (!isBig(d)) continue;
       (isRow(d) ? plan_.rowOrder : plan_.parallelOrder).push_back(d);
     }
-    for (auto* order : {&plan_.parallelOrder, &plan_.rowOrder})
+    for (auto* order : {&plan_.parallelOrder, &plan_.rowOrder}) {
+      if (order == &plan_.rowOrder && plan_.isOrdered) continue;
       std::stable_sort(order->begin(), order->end(), [&](int a, int b) {
         if (a == plan_.vectorDim || b == plan_.vectorDim) return b == plan_.vectorDim && a != b;
         return distance(a) > distance(b);
       });
+    }
   }
 
   /// Whether dim `a` goes on in memory where dim `b`, of `size` elements, ends, in all operands; but for tables, if any

@@ -100,7 +100,7 @@ Reads readsOf(const KernelPlan& plan, const Prim& load) {
   }
   // A load that does not depend on an index-space dim is repeated along it.
   for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-    if (!(load.deps >> d & 1) && plan.dims[d].indexDim >= 0) reads.all *= extent(plan, d);
+    if (!(load.deps >> d & 1) && plan.dims[d].indexDim >= 0 && !plan.dims[d].placed) reads.all *= extent(plan, d);
   return reads;
 }
 

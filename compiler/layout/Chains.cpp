@@ -2,6 +2,7 @@
 #include "compiler/layout/Chains.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Orders.h"
 #include "compiler/support/Units.h"
 #include "mlir/IR/Builders.h"
 
@@ -109,6 +110,8 @@ Operation* onlyReader(Operation* unit, std::string* why) {
   });
   if (several) return refuse("several units read it");
   if (!reader || !isa<BundleOp, ClusterOp>(reader)) return refuse("a copy or the caller reads it");
+  // Its data may be copied first, and what it does not update has to stay.
+  if (layout::updatedBy(unit) || layout::updatedBy(reader)) return refuse("a scatter updates a tensor in HBM");
   return reader;
 }
 

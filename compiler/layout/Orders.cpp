@@ -37,6 +37,13 @@ Operation* rootOf(Operation* unit) {
   return nullptr;
 }
 
+OpOperand* updatedBy(Operation* unit) {
+  Operation* root = isa<ClusterOp>(unit) ? rootOf(unit) : nullptr;
+  if (!isa_and_nonnull<ScatterNdOp, ScatterElementsOp>(root)) return nullptr;
+  auto data = dyn_cast<BlockArgument>(root->getOperand(0));
+  return data ? &unit->getOpOperand(data.getArgNumber()) : nullptr;
+}
+
 namespace {
 
 /// Follows a result through its only use to the function's return: such a value is best row-major

@@ -18,6 +18,10 @@ Order orderOfStrides(llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> stri
 /// The op of a unit that fixes its index space: the MME op, the reduction, the window op, or null.
 mlir::Operation* rootOf(mlir::Operation* unit);
 
+/// The operand of a unit whose elements its result has but for those that the unit stores (a scatter's data); null of
+/// other units, which write all of their results.
+mlir::OpOperand* updatedBy(mlir::Operation* unit);
+
 /// The order that result `index` of a unit should have, given that its operands' orders are settled.
 Order preferredOrder(mlir::Operation* unit, unsigned index);
 

@@ -345,11 +345,12 @@ llvm::DenseMap<Value, int64_t> lastReads(func::FuncOp function, const llvm::Dens
 bool readsWhereItWrites(Operation* unit, OpOperand& operand) {
   if (!isa<BundleOp, ClusterOp>(unit) || unit->getNumResults() != 1) return false;
   if (tensorOf(operand.get()).getShape() != tensorOf(unit->getResult(0)).getShape()) return false;
+  Value own = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
+  if (OpOperand* updated = layout::updatedBy(unit)) return &operand == updated && own.hasOneUse();
   auto byRow = [](Operation* op) { return isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp, InstanceNormOp>(op); };
   Operation* root = layout::rootOf(unit);
   if (root && !byRow(root) && cast<HpuOp>(root).getEngine() != EngineKind::Mme) return false;
-  Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
-  for (OpOperand& use : argument.getUses()) {
+  for (OpOperand& use : own.getUses()) {
     Operation* op = use.getOwner();
     bool first = use.getOperandNumber() == 0;
     if (isa<YieldOp>(op)) return false;
@@ -359,7 +360,7 @@ bool readsWhereItWrites(Operation* unit, OpOperand& operand) {
     } else if (!cast<HpuOp>(op).isElementwise()) {
       return false;
     }
-    if (tensorOf(op->getResult(0)).getShape() != tensorOf(argument).getShape()) return false;
+    if (tensorOf(op->getResult(0)).getShape() != tensorOf(own).getShape()) return false;
   }
   return true;
 }

@@ -42,7 +42,8 @@ bool passesThrough(Operation* op) {
   auto hpuOp = dyn_cast<HpuOp>(op);
   if (!hpuOp) return false;
   return hpuOp.isView() || hpuOp.getEngine() == EngineKind::Dma ||
-         isa<SliceOp, PadOp, GatherOp, GatherElementsOp, RelayoutOp>(op) || isFloatCast(op);
+         isa<SliceOp, PadOp, GatherOp, GatherElementsOp, ScatterNdOp, ScatterElementsOp, RelayoutOp>(op) ||
+         isFloatCast(op);
 }
 
 bool onTpc(Operation* op) {

@@ -9,6 +9,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/layout/Chains.h"
+#include "compiler/layout/Orders.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/ProgramBuilder.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -127,8 +128,32 @@ class Scheduler {
 
   void scheduleCluster(ClusterOp cluster) {
     KernelPart part;
+    if (OpOperand* data = layout::updatedBy(cluster)) takeOver(cluster, *data);
     for (Operation& op : cluster.getBody().front().without_terminator()) part.ops.push_back(&op);
     add(cluster, {tpcOp(cluster, part, {}, {})});
+    updated_ = {};
+  }
+
+  /// What a scatter does not update has to be where its result lies: a copy of the data, unless it lies there itself.
+  /// The kernel reads data, if at all, from there.
+  void takeOver(ClusterOp cluster, OpOperand& data) {
+    Value value = data.get();
+    OperandAttr src = program_.operand(value), dst = program_.operand(cluster->getResult(0));
+    if (!llvm::is_contained(src.getSizes(), 0) && !samePlace(src, dst)) addCopy(cluster, value, src, dst);
+    Operation* scatter = layout::rootOf(cluster);
+    Block& body = cluster.getBody().front();
+    const auto mode = scatter->getAttrOfType<IntegerAttr>("mode");
+    if (!mode || mode.getInt() == static_cast<int64_t>(ScatterMode::replace)) {
+      OpBuilder at = OpBuilder::atBlockBegin(&body);
+      RankedTensorType type = tensorOf(value);
+      auto none = SplatElementsAttr::get(type, at.getZeroAttr(type.getElementType()));
+      scatter->setOperand(0, ConstantOp::create(at, scatter->getLoc(), type, none));
+    } else {
+      // An argument of its own: updates may be a view of the same value.
+      cluster->insertOperands(cluster->getNumOperands(), value);
+      updated_ = body.addArgument(value.getType(), value.getLoc());
+      scatter->setOperand(0, updated_);
+    }
   }
 
   /// Adds a unit that consists of `descriptors`; several of them, or several slices, are a bundle of the program.
@@ -197,18 +222,21 @@ class Scheduler {
       part.outputs.push_back(copy->getResult(0));
       return add(copy, {describeTpc(copy, part, operands(part.inputs), operands(part.outputs))});
     }
-    for (const Part& part : parts) {
-      std::string symbol;
-      if (options_.target->numDmas == 0) {
-        symbol = copyKernel(copy, part.input, part.src, part.dst).getSymName().str();
-      } else {
-        auto op = sched::DmaOp::create(builder_, copy->getLoc(), program_.symbol("dma"), part.src, part.dst);
-        name(op, copy);
-        symbol = op.getSymName().str();
-      }
-      units_.push_back({{static_cast<uint32_t>(symbols_.size())}, {}, recipe::kNone, 0});
-      symbols_.push_back(std::move(symbol));
+    for (const Part& part : parts) addCopy(copy, part.input, part.src, part.dst);
+  }
+
+  /// A unit of its own that copies `input` for `unit`.
+  void addCopy(Operation* unit, Value input, OperandAttr src, OperandAttr dst) {
+    std::string symbol;
+    if (options_.target->numDmas == 0) {
+      symbol = copyKernel(unit, input, src, dst).getSymName().str();
+    } else {
+      auto op = sched::DmaOp::create(builder_, unit->getLoc(), program_.symbol("dma"), src, dst);
+      name(op, unit);
+      symbol = op.getSymName().str();
     }
+    units_.push_back({{static_cast<uint32_t>(symbols_.size())}, {}, recipe::kNone, 0});
+    symbols_.push_back(std::move(symbol));
   }
 
   static bool samePlace(OperandAttr a, OperandAttr b) {
@@ -219,7 +247,7 @@ class Scheduler {
     return true;
   }
 
-  /// A TPC kernel that copies one part of a concatenation.
+  /// A TPC kernel that copies one part of a concatenation, or the data of a scatter.
   sched::TpcOp copyKernel(Operation* copy, Value input, OperandAttr src, OperandAttr dst) {
     OpBuilder at(copy);
     auto relayout = RelayoutOp::create(at, copy->getLoc(), input.getType(), input);
@@ -342,7 +370,9 @@ class Scheduler {
     llvm::append_range(part.outputs, unit->getRegion(0).front().getTerminator()->getOperands());
     SmallVector<Attribute> in;
     for (Value input : part.inputs)
-      in.push_back(input == product ? Attribute(ring) : program_.operand(outer(unit, input)));
+      in.push_back(input == product    ? Attribute(ring)
+                   : input == updated_ ? program_.operand(unit->getResult(0))
+                                       : program_.operand(outer(unit, input)));
     SmallVector<Value> results(unit->getResults());
     return describeTpc(unit, part, in, operands(results));
   }
@@ -411,6 +441,7 @@ class Scheduler {
   bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.
   SmallVector<Attribute> chainMembers_;
   std::string chainName_;
+  Value updated_;  ///< In the unit that is being described: data that lies where its result does.
   int64_t unit_ = 0;  ///< The one that is being described.
   /// kTileChoicesAttr, by index of units_ and part.
   llvm::DenseMap<std::pair<size_t, size_t>, ArrayAttr> choices_;

@@ -346,8 +346,15 @@ Cost tpcCommand(const Program& program, const Op& op, const Command& command, co
     Box box = alongSpace(op, command, input);
     traffic.addInput(input, box.whole, std::min(lineBytes(input, box, line), loadable));
   }
+  // And writes no more than it stores: of the data of a scatter only what is updated. Scalar stores are scalar
+  // instructions, each of a line at most.
+  int64_t storable = kMany;
+  if (work.stores + work.scalarOps > 0) {
+    double accesses = static_cast<double>(work.points) * (work.stores + work.scalarOps);
+    if (accesses < static_cast<double>(kMany / line)) storable = (static_cast<int64_t>(accesses) + 1) * line;
+  }
   for (const Operand& output : op.tpc.outputs)
-    traffic.add(output, lineBytes(output, alongSpace(op, command, output), line));
+    traffic.add(output, std::min(lineBytes(output, alongSpace(op, command, output), line), storable));
   return tpcCost(target, clock, work, traffic.bytes());
 }
 

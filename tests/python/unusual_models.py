@@ -21,8 +21,10 @@ import onnx_io
 import unusual_edges
 import unusual_narrow
 import unusual_numbers
+import unusual_scatters
 
-CASES = {case.name: case for case in unusual_edges.CASES + unusual_numbers.CASES + unusual_narrow.CASES}
+CASES = {case.name: case for case in
+         unusual_edges.CASES + unusual_numbers.CASES + unusual_narrow.CASES + unusual_scatters.CASES}
 
 
 def tensor_info(name, array, shapes):

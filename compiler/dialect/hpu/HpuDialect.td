@@ -67,5 +67,10 @@ def Hpu_NearestModeAttr : I32EnumAttr<"NearestMode", "Rounding of a coordinate b
     I32EnumAttrCase<"floor", 2>, I32EnumAttrCase<"ceil", 3>]> {
   let cppNamespace = "::hpu::ir";
 }
+def Hpu_ScatterModeAttr : I32EnumAttr<"ScatterMode", "What becomes of the element that a scatter meets", [
+    I32EnumAttrCase<"replace", 0>, I32EnumAttrCase<"add", 1>, I32EnumAttrCase<"mul", 2>,
+    I32EnumAttrCase<"max", 3>, I32EnumAttrCase<"min", 4>]> {
+  let cppNamespace = "::hpu::ir";
+}
 
 #endif

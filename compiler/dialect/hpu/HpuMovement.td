@@ -49,6 +49,38 @@ def Hpu_GatherElementsOp : Hpu_TensorOp<"gather_elements"> {
   let description = "x and indices have one rank; of other dims indices may be the smaller.";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$indices, I64Attr:$axis);
 }
+def Hpu_ScatterNdOp : Hpu_TensorOp<"scatter_nd", "uint32_t getWholeDims();"> {
+  let summary = "data, with slices of updates at the places that tuples of indices name";
+  let description = [{
+    Each tuple, along the last dim of indices, names a place in the first dims of data; the slice of updates at the
+    tuple's own place goes there. Negative indices count from the end; a tuple with an index outside of its dim is left
+    out. Slices that meet are taken in the order of the tuples: the last one stays, or `mode` combines them with what is
+    there. The result may lie where data does: only what is updated is written.
+  }];
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, AnyRankedTensor:$updates,
+                       DefaultValuedAttr<Hpu_ScatterModeAttr, "::hpu::ir::ScatterMode::replace">:$mode);
+}
+def Hpu_ScatterElementsOp : Hpu_TensorOp<"scatter_elements", "uint32_t getWholeDims() { return 1u << getAxis(); }"> {
+  let summary = "data, with each element of updates at its own place but with the index along axis that indices has";
+  let description = [{
+    Of one rank; of dims other than axis updates may be smaller than data, and indices have the size of updates, or 1.
+    With `advance` the index is that number plus the position along axis, where indices have one element; with `wraps` it
+    is taken modulo the dim. Otherwise, as in `hpu.scatter_nd`: negative indices, those outside, elements that meet.
+    `advance` has no negative indices: they are outside, unless `wraps`.
+  }];
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, AnyRankedTensor:$updates, I64Attr:$axis,
+                       DefaultValuedAttr<Hpu_ScatterModeAttr, "::hpu::ir::ScatterMode::replace">:$mode,
+                       DefaultValuedAttr<BoolAttr, "false">:$advance, DefaultValuedAttr<BoolAttr, "false">:$wraps);
+}
+def Hpu_TopIndicesOp : Hpu_TensorOp<"top_indices", "uint32_t getWholeDims() { return 1u << getAxis(); }"> {
+  let summary = "The indices (i64) along axis of the sizes[0] largest (or smallest) elements, in that order";
+  let description = [{
+    Of equal elements the first one comes first. NaN counts as larger than all numbers. The size may be the dynamic marker;
+    `symbols` then says what it is.
+  }];
+  let arguments = (ins AnyRankedTensor:$x, I64Attr:$axis, DenseI64ArrayAttr:$sizes,
+                       DefaultValuedAttr<BoolAttr, "true">:$largest, OptionalAttr<ArrayAttr>:$symbols);
+}
 def Hpu_RangeOp : Hpu_TensorOp<"range"> {
   let summary = "The integers starts[0] + i * steps[0], for i < sizes[0]";
   let description = [{

@@ -240,6 +240,95 @@ LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext*, std::optional<Loc
   return success();
 }
 
+namespace {
+
+/// Sizes that are numbers and not the same.
+bool sizesDiffer(RankedTensorType a, int64_t i, RankedTensorType b, int64_t j) {
+  return !a.isDynamicDim(i) && !b.isDynamicDim(j) && a.getDimSize(i) != b.getDimSize(j);
+}
+
+LogicalResult checkScatter(std::optional<Location> loc, RankedTensorType data, RankedTensorType indices,
+                           RankedTensorType updates, ScatterMode mode) {
+  if (!indices.getElementType().isInteger(64) && !indices.getElementType().isInteger(32))
+    return emitOptionalError(loc, "indices must be i32 or i64, not ", typeToString(indices));
+  if (updates.getElementType() != data.getElementType())
+    return emitOptionalError(loc, "updates ", typeToString(updates), " for data ", typeToString(data));
+  if (mode != ScatterMode::replace && data.getElementType().isInteger(1))
+    return emitOptionalError(loc, "bool elements can only be replaced");
+  return success();
+}
+
+}  // namespace
+
+uint32_t ScatterNdOp::getWholeDims() {
+  RankedTensorType indices = tensorOf(getIndices());
+  const int64_t depth = indices.getRank() > 0 ? indices.getShape().back() : 0;
+  return (1u << depth) - 1;
+}
+LogicalResult ScatterNdOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                            SmallVectorImpl<Type>& result) {
+  RankedTensorType data = tensorOf(adaptor.getData()), indices = tensorOf(adaptor.getIndices()),
+                   updates = tensorOf(adaptor.getUpdates());
+  if (failed(checkScatter(loc, data, indices, updates, adaptor.getMode()))) return failure();
+  if (indices.getRank() < 1) return emitOptionalError(loc, "indices have no dim of tuples");
+  if (indices.isDynamicDim(indices.getRank() - 1))
+    return emitOptionalError(loc, "the tuples of indices must have a known length");
+  const int64_t depth = indices.getShape().back(), outer = indices.getRank() - 1;
+  if (depth < 1 || depth > data.getRank())
+    return emitOptionalError(loc, "tuples of ", depth, " indices for data of rank ", data.getRank());
+  bool fits = updates.getRank() == outer + data.getRank() - depth;
+  for (int64_t d = 0; fits && d < updates.getRank(); ++d)
+    fits = d < outer ? !sizesDiffer(updates, d, indices, d) : !sizesDiffer(updates, d, data, d - outer + depth);
+  if (!fits)
+    return emitOptionalError(loc, "updates ", typeToString(updates), " do not fit indices ", typeToString(indices),
+                             " and data ", typeToString(data));
+  result.push_back(tensorType(symShape(data), data.getElementType()));
+  return success();
+}
+
+LogicalResult ScatterElementsOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                                  SmallVectorImpl<Type>& result) {
+  RankedTensorType data = tensorOf(adaptor.getData()), indices = tensorOf(adaptor.getIndices()),
+                   updates = tensorOf(adaptor.getUpdates());
+  if (failed(checkScatter(loc, data, indices, updates, adaptor.getMode()))) return failure();
+  const int64_t axis = adaptor.getAxis(), rank = data.getRank();
+  if (axis < 0 || axis >= rank) return emitOptionalError(loc, "axis ", axis, " is outside rank ", rank);
+  if (indices.getRank() != rank || updates.getRank() != rank)
+    return emitOptionalError(loc, "data, indices and updates have the ranks ", rank, ", ", indices.getRank(), " and ",
+                             updates.getRank());
+  for (int64_t d = 0; d < rank; ++d) {
+    const bool isOne = d == axis ? adaptor.getAdvance() : indices.getDimSize(d) == 1;
+    if (isOne && !indices.isDynamicDim(d) && indices.getDimSize(d) != 1)
+      return emitOptionalError(loc, "indices that advance along axis ", axis, " have one element there, not ",
+                               indices.getDimSize(d));
+    if (!isOne && sizesDiffer(indices, d, updates, d))
+      return emitOptionalError(loc, "dimension ", d, " of indices, ", indices.getDimSize(d), ", and of updates, ",
+                               updates.getDimSize(d), ", differ");
+    if (d != axis && !data.isDynamicDim(d) && !updates.isDynamicDim(d) && updates.getDimSize(d) > data.getDimSize(d))
+      return emitOptionalError(loc, "dimension ", d, " of updates, ", updates.getDimSize(d), ", is larger than data's ",
+                               data.getDimSize(d));
+  }
+  result.push_back(tensorType(symShape(data), data.getElementType()));
+  return success();
+}
+
+LogicalResult TopIndicesOp::inferReturnTypes(MLIRContext* context, std::optional<Location> loc, Adaptor adaptor,
+                                             SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  const int64_t axis = adaptor.getAxis();
+  if (axis < 0 || axis >= x.getRank()) return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
+  if (adaptor.getSizes().size() != 1) return emitOptionalError(loc, "top_indices has one size");
+  if (x.getElementType().isInteger(1)) return emitOptionalError(loc, "bool elements have no order");
+  SymShape shape = symShape(x);
+  const SymDim count = namedShape(adaptor.getSizes(), adaptor.getSymbols()).front();
+  if (!count.isFree() && (count.size < 0 || (!shape[axis].isFree() && count.size > shape[axis].size)))
+    return emitOptionalError(loc, "cannot take ", count.size, " of the ", x.getDimSize(axis), " elements of dimension ",
+                             axis);
+  shape[axis] = count;
+  result.push_back(tensorType(shape, IntegerType::get(context, 64)));
+  return success();
+}
+
 LogicalResult RelayoutOp::verify() {
   if (!compatibleTypes(getX().getType(), getResult().getType())) return emitOpError("must keep shape and element type");
   return success();

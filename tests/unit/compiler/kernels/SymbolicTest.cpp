@@ -200,6 +200,35 @@ TEST(Symbolic, Gathers) {
                           {{F32, {"4", "S"}}, {I64, {"4", "S"}, {}, 0, 0, 300}}, {{F32, {"4", "S"}}}));
 }
 
+TEST(Symbolic, Scatters) {
+  // A cache of a free length, rows of a free number, rows of a free length.
+  checkSymbolic(oneSymbol("%r = hpu.scatter_nd %0, %1, %2 : ($0, $1, $2) -> $out0",
+                          {{F32, {"S + 1", "40"}}, {I64, {"5", "1"}, {}, 0, -30, 30}, {F32, {"5", "40"}}},
+                          {{F32, {"S + 1", "40"}}}));
+  checkSymbolic(oneSymbol("%r = hpu.scatter_nd %0, %1, %2 : ($0, $1, $2) -> $out0",
+                          {{F32, {"9", "S"}}, {I64, {"S", "1"}, {}, 0, -9, 8}, {F32, {"S", "S"}}},
+                          {{F32, {"9", "S"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.scatter_elements %0, %1, %2 {axis = 1 : i64, advance = true, wraps = true} : ($0, "
+                "$1, $2) -> $out0",
+                {{F32, {"2", "S + 3", "40"}}, {I64, {"2", "1", "1"}, {}, 0, 0, 90}, {F32, {"2", "3", "40"}}},
+                {{F32, {"2", "S + 3", "40"}}}));
+  checkSymbolic(oneSymbol("%r = hpu.scatter_elements %0, %1, %2 {axis = 0 : i64} : ($0, $1, $2) -> $out0",
+                          {{F32, {"6", "S + 2"}}, {I32, {"4", "S"}, {}, 0, -7, 6}, {F32, {"4", "S"}}},
+                          {{F32, {"6", "S + 2"}}}));
+}
+
+TEST(Symbolic, SomeOfTheLargest) {
+  checkSymbolic(oneSymbol("%r = hpu.top_indices %0 {axis = 1 : i64, sizes = array<i64: 5>} : ($0) -> $out0",
+                          {{F32, {"4", "S + 5"}}}, {{I64, {"4", "5"}}}));
+  checkSymbolic(
+      oneSymbol("%r = hpu.top_indices %0 {axis = 1 : i64, sizes = array<i64: `S`>, largest = false} : ($0) -> "
+                "$out0",
+                {{F32, {"3", "S + 2"}}}, {{I64, {"3", "S"}}}));
+  checkSymbolic(oneSymbol("%r = hpu.top_indices %0 {axis = 0 : i64, sizes = array<i64: 3>} : ($0) -> $out0",
+                          {{F32, {"7", "S"}}}, {{I64, {"3", "S"}}}));
+}
+
 TEST(Symbolic, Ranges) {
   checkSymbolic(
       oneSymbol("%r = hpu.range {starts = array<i64: 3>, sizes = array<i64: `S`>, steps = array<i64: -2>, "
