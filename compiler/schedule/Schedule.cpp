@@ -441,7 +441,7 @@ class Scheduler {
   bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.
   SmallVector<Attribute> chainMembers_;
   std::string chainName_;
-  Value updated_;  ///< In the unit that is being described: data that lies where its result does.
+  Value updated_;     ///< In the unit that is being described: data that lies where its result does.
   int64_t unit_ = 0;  ///< The one that is being described.
   /// kTileChoicesAttr, by index of units_ and part.
   llvm::DenseMap<std::pair<size_t, size_t>, ArrayAttr> choices_;
