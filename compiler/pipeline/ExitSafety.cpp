@@ -27,6 +27,50 @@ Status compileSomething() {
 }
 
 thread_local bool isInside = false;
+
+/// An exit that begins while a thread makes the static objects has no gate to wait at, for it closes behind them. It
+/// waits where the library's own are destroyed: by then those of the program are, and those of MLIR and LLVM, which
+/// were loaded before, are not.
+struct Library {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int making = 0;     ///< Threads that make static objects. Guarded by mutex.
+  bool ends = false;  ///< Nothing may use the library any more. Guarded by mutex.
+};
+Library& library() {
+  static auto* const instance = new Library;
+  return *instance;
+}
+/// Nobody waits for a thread of a process whose libraries are destroyed.
+[[noreturn]] void waitForTheEnd() {
+  for (;;) ::pause();
+}
+const struct EndsLibrary {
+  EndsLibrary() { library(); }
+  ~EndsLibrary() {
+    constexpr std::chrono::seconds kPatience{10};
+    std::unique_lock lock(library().mutex);
+    library().ends = true;
+    library().changed.wait_for(lock, kPatience, [] { return library().making == 0; });
+  }
+} endsLibrary;
+/// For the scope of making them.
+struct MakesStatics {
+  MakesStatics() {
+    std::unique_lock lock(library().mutex);
+    if (library().ends) lock.unlock(), waitForTheEnd();
+    ++library().making;
+    isInside = true;
+  }
+  ~MakesStatics() {
+    isInside = false;
+    std::unique_lock lock(library().mutex);
+    --library().making;
+    library().changed.notify_all();
+    if (library().ends) lock.unlock(), waitForTheEnd();
+  }
+};
+
 /// How many compilations register the gate anew at their end: the first ones make static objects that the tiny one has
 /// not.
 std::atomic<int> renewals{32};
@@ -37,12 +81,8 @@ void makeStaticsFirst() noexcept try {
   static std::atomic<bool> made{false};
   if (made.load(std::memory_order_acquire) || isInside || base::isExiting()) return;
   // Threads that come at the same time do the same.
-  struct Inside {
-    Inside() { isInside = true; }
-    ~Inside() { isInside = false; }
-  };
   {
-    Inside inside;
+    MakesStatics makes;
     compileSomething().ignore();
   }
   base::renewExitGate();

@@ -82,7 +82,7 @@ def main():
                 same = result.stdout.split() == [str(token) for token in wanted]
                 failed |= not same
                 print(f"{name}, {os.path.basename(program[-1])}: {'the tokens of PyTorch' if same else 'OTHER TOKENS'} "
-                      f"({count}){result.stderr}")
+                      f"({count}); {result.stderr.strip()}")
             recipe = openhpu.compile(path, dims={"batch": 1, "seq": (1, 512), "past": (0, 1024)}, cache="",
                                      states={"present_*": "past_*"})
             with openhpu.Session(recipe) as session:

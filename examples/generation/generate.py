@@ -3,6 +3,7 @@
 """As main.cpp, in Python: generate.py MODEL.onnx TOKENS ID [ID ...] prints the tokens that follow, one a line."""
 
 import sys
+import time
 
 import numpy as np
 
@@ -24,11 +25,14 @@ def generate(session, prompt, count):
 
 def main():
     path, count, *prompt = sys.argv[1:]
+    begin = time.monotonic()
     recipe = openhpu.compile(path, dims={"batch": 1, "seq": (1, MOST_PROMPT), "past": (0, MOST_PAST)},
                              states={"present_*": "past_*"})
     with openhpu.Session(recipe) as session:
+        ready = time.monotonic()
         for token in generate(session, [int(one) for one in prompt], int(count)):
-            print(token, flush=True)
+            print(token)
+        print(f"ready in {ready - begin:.2f} s, then {int(count) / (time.monotonic() - ready):.0f} tokens/s", file=sys.stderr)
 
 
 if __name__ == "__main__":

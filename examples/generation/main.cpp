@@ -6,7 +6,9 @@
 //
 // The model's inputs are token ids [batch, seq] and caches that end in `past`, its outputs logits [batch, seq,
 // vocabulary] and the caches `present_*` of `past_*` (or `present.*` of `past_key_values.*`, as Optimum names them).
+// Tokens go to stdout, one a line, and how long it took to stderr.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -102,11 +104,18 @@ int main(int argc, char** argv) try {
   if (argc < 4) throw std::runtime_error("usage: generation MODEL.onnx TOKENS ID [ID ...]");
   std::vector<int64_t> tokens;
   for (int i = 3; i < argc; ++i) tokens.push_back(std::strtoll(argv[i], nullptr, 10));
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
   Generator generator(compile(argv[1]));
-  for (long left = std::strtol(argv[2], nullptr, 10); left > 0; --left) {
+  const auto ready = Clock::now();
+  const long count = std::strtol(argv[2], nullptr, 10);
+  for (long i = 0; i < count; ++i) {
     tokens = {generator.next(tokens)};
     std::printf("%lld\n", static_cast<long long>(tokens[0]));
   }
+  const std::chrono::duration<double> first = ready - begin, taken = Clock::now() - ready;
+  std::fprintf(stderr, "ready in %.2f s, then %.0f tokens/s\n", first.count(),
+               static_cast<double>(count) / taken.count());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "generation: %s\n", error.what());
