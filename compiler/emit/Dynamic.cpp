@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/EqualSizes.h"
@@ -32,6 +33,9 @@ class ExprTable {
 
   uint32_t constant(int64_t number) { return add({SizeExpr::Kind::kConstant, number, {}}); }
 
+  /// False: some expression was of no dimensions of the recipe.
+  bool isComplete() const { return isComplete_; }
+
   uint32_t of(const DimExpr& expr) {
     std::vector<uint32_t> sum;
     for (const DimExpr::Term& term : expr.terms()) {
@@ -50,7 +54,12 @@ class ExprTable {
 
   uint32_t ofPart(const DimExpr::Part& part) {
     using Part = DimExpr::Part::Kind;
-    if (part.kind == Part::kSymbol) return add({SizeExpr::Kind::kSymbol, symbols_.at(part.name), {}});
+    if (part.kind == Part::kSymbol) {
+      const auto known = symbols_.find(part.name);
+      // What no expression says has a name that is no dimension's.
+      isComplete_ &= known != symbols_.end();
+      return known == symbols_.end() ? constant(0) : add({SizeExpr::Kind::kSymbol, known->second, {}});
+    }
     std::vector<uint32_t> args;
     for (const DimExpr& arg : part.args) args.push_back(of(arg));
     // Never destroyed: compilations may go on while the process exits.
@@ -71,6 +80,7 @@ class ExprTable {
 
   recipe::Dynamic& dynamic_;
   std::map<std::string, int64_t> symbols_;
+  bool isComplete_ = true;
   std::map<std::tuple<int, int64_t, std::vector<uint32_t>>, uint32_t> known_;
 };
 
@@ -92,6 +102,11 @@ class Builder {
     HPU_RETURN_IF_ERROR(addOps());
     addUnits();
     HPU_RETURN_IF_ERROR(addKernels());
+    if (!table.isComplete())
+      return unimplemented(
+          "a size of the program follows from its free dimensions in more terms than an expression has; give sizes to "
+          "some of them (" +
+          base::optionName("dims") + ")");
     made_->reorder = source_.reorder;
     return made_;
   }

@@ -166,9 +166,15 @@ StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std:
                                           declared ? ir::typeToString(declared) : std::string("no tensor")));
     if (Status bound = bind(declared, inputs[i].type(), bindings); !bound.ok()) return bound;
     auto name = function.getArgAttrOfType<StringAttr>(static_cast<unsigned>(i), "hpu.name");
-    for (const ir::ValueSize& size : values)
-      if (name && name.getValue() == size.input && size.element < inputs[i].count())
-        bindings.try_emplace(size.symbol, inputs[i].integer(size.element));
+    for (const ir::ValueSize& size : values) {
+      if (!name || name.getValue() != size.input || size.element >= inputs[i].count()) continue;
+      const int64_t value = inputs[i].integer(size.element);
+      // Expressions of sizes are simplified for these.
+      if (value < 0)
+        return invalidArgument(base::strCat("input '", size.input, "' says that '", size.symbol, "' is ", value,
+                                            "; sizes that are values of inputs are at least 0"));
+      bindings.try_emplace(size.symbol, value);
+    }
   }
   FailureOr<SmallVector<Tensor>> results = BlockEvaluator(block, bindings, observer).run(inputs);
   if (failed(results)) return capture.status(StatusCode::kInvalidArgument, "");

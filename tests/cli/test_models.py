@@ -136,10 +136,11 @@ class Models(unittest.TestCase):
                  node("Cast", "b", "c", to=float32),
                  node("NonZero", "x", "d"),
                  node("Glorp", "x", "typed"),  # The file declares the type of its result.
-                 onnx.helper.make_node("TopK", ["typed", "k"], ["f", "f_at"], name="f_node"),
+                 node("Cast", "k", "count", to=int64),  # Data are no sizes.
+                 onnx.helper.make_node("TopK", ["typed", "count"], ["f", "f_at"], name="f_node"),
                  node("Unsqueeze", "x seven", "deep"), node("Relu", "deep", "g")]  # Nine dimensions: no engine has them.
         outputs = [(name, kind, None) for name, kind in (("c", float32), ("d", int64), ("f", float32), ("g", float32))]
-        inputs = [("x", float32, [4, 8]), ("k", int64, [1])]
+        inputs = [("x", float32, [4, 8]), ("k", float32, [1])]
         model = self.save("many.onnx", nodes, inputs, outputs, {"seven": np.arange(7)}, values=[("typed", float32, [4, 8])])
         result = run("hpu-compile", model, "--json", "--target", "gaudi2")
         self.assertEqual(result.returncode, 1)

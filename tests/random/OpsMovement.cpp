@@ -178,24 +178,47 @@ bool gatherNd(Builder& b, const std::string& op) {
   return b.emit(op, {b.fixed(std::move(data)), b.fixed(std::move(indices))}, kExact, attributes);
 }
 
+/// Known at import or not.
+std::string indicesOf(Builder& b, HostTensor indices) {
+  return b.rng.chance(0.3) ? b.fixed(std::move(indices)) : b.input(std::move(indices));
+}
+
+/// "none", or one for which the order of updates to one place does not matter.
+Attributes reduction(Builder& b) {
+  if (b.opset() < 18 || b.rng.chance(0.6)) return {};
+  return {{"reduction", std::string(b.rng.chance(0.5) ? "max" : "min")}};
+}
+
 bool scatterNd(Builder& b, const std::string& op) {
-  HostTensor data = b.draw(b.rng.pick(kNumbers), b.drawShape(1, 4, 2000));
-  Shape shape = data.type.shape;
-  int64_t rows = b.rng.between(1, shape[0]);
-  // Rows that differ: the order of writes to one place is not defined.
-  Ints order(static_cast<size_t>(shape[0]));
+  const Attributes attributes = reduction(b);
+  const std::string data = b.operand({attributes.empty() ? kAll : kNumbers, 1, 4, Numbers::kAny, 2000});
+  const Shape shape = b.shape(data);
+  const int64_t depth = b.rng.between(1, b.rank(data));
+  int64_t places = 1;
+  for (int64_t d = 0; d < depth; ++d) places *= shape[static_cast<size_t>(d)];
+  const int64_t rows = b.rng.between(1, std::min<int64_t>(places, 40));
+  // Places that differ: the order of writes to one place is not defined.
+  Ints order(static_cast<size_t>(places));
   std::iota(order.begin(), order.end(), 0);
   b.rng.shuffle(order);
-  HostTensor indices = b.draw(ElementType::kI64, {rows, 1});
-  for (int64_t k = 0; k < rows; ++k) setNumber(indices, k, static_cast<double>(order[static_cast<size_t>(k)]));
-  shape[0] = rows;
-  HostTensor updates = b.draw(data.type.element, shape);
-  return b.emit(op, {b.fixed(std::move(data)), b.fixed(std::move(indices)), b.fixed(std::move(updates))}, kExact);
+  HostTensor indices = b.draw(ElementType::kI64, {rows, depth});
+  for (int64_t k = 0; k < rows; ++k) {
+    int64_t rest = order[static_cast<size_t>(attributes.empty() ? k : b.rng.below(rows))];
+    for (int64_t d = depth; d-- > 0;) {
+      const int64_t size = shape[static_cast<size_t>(d)], at = rest % size;
+      setNumber(indices, k * depth + d, static_cast<double>(b.rng.chance(0.2) ? at - size : at));
+      rest /= size;
+    }
+  }
+  Shape updates = {rows};
+  updates.insert(updates.end(), shape.begin() + depth, shape.end());
+  return b.emit(op, {data, indicesOf(b, std::move(indices)), b.operand(b.element(data), updates)}, kExact, attributes);
 }
 
 bool scatterElements(Builder& b, const std::string& op) {
-  HostTensor data = b.draw(b.rng.pick(kNumbers), b.drawShape(1, 4, 2000));
-  Shape shape = data.type.shape;
+  Attributes attributes = op == "Scatter" ? Attributes() : reduction(b);
+  const std::string data = b.operand({attributes.empty() ? kAll : kNumbers, 1, 4, Numbers::kAny, 2000});
+  Shape shape = b.shape(data);
   int64_t axis = b.axis(static_cast<int64_t>(shape.size()));
   size_t at = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis);
   int64_t size = shape[at], inner = 1;
@@ -209,9 +232,23 @@ bool scatterElements(Builder& b, const std::string& op) {
     int64_t index = order[static_cast<size_t>(k / inner % shape[at])];
     setNumber(indices, k, static_cast<double>(b.rng.chance(0.2) ? index - size : index));
   }
-  HostTensor updates = b.draw(data.type.element, shape);
-  return b.emit(op, {b.fixed(std::move(data)), b.fixed(std::move(indices)), b.fixed(std::move(updates))}, kExact,
-                {{"axis", axis}});
+  attributes.push_back({"axis", axis});
+  return b.emit(op, {data, indicesOf(b, std::move(indices)), b.operand(b.element(data), shape)}, kExact, attributes);
+}
+
+bool tensorScatter(Builder& b, const std::string& op) {
+  const std::string data = b.operand({kFloats, 3, 4, Numbers::kAny, 2000});
+  Shape updates = b.shape(data);
+  const int64_t rank = b.rank(data), axis = b.rng.between(1, rank - 1), size = updates[static_cast<size_t>(axis)];
+  const int64_t rows = updates[static_cast<size_t>(axis)] = b.rng.between(1, size);
+  const bool circular = b.rng.chance(0.4);
+  HostTensor positions = b.draw(ElementType::kI64, {updates[0]});
+  for (int64_t k = 0; k < updates[0]; ++k)
+    setNumber(positions, k, static_cast<double>(circular ? b.rng.below(size) : b.rng.between(0, size - rows)));
+  Attributes attributes = {{"axis", b.rng.chance(0.5) ? axis : axis - rank}};
+  if (circular || b.rng.chance(0.3)) attributes.push_back({"mode", std::string(circular ? "circular" : "linear")});
+  return b.emit(op, {data, b.operand(b.element(data), updates), indicesOf(b, std::move(positions))}, kExact,
+                attributes);
 }
 
 bool nonZero(Builder& b, const std::string& op) {
@@ -247,6 +284,7 @@ const std::vector<Generator>& movementGenerators() {
                                               {"ScatterND", scatterNd},
                                               {"ScatterElements", scatterElements},
                                               {"Scatter", scatterElements},
+                                              {"TensorScatter", tensorScatter},
                                               {"NonZero", nonZero},
                                               {"DepthToSpace", depthSpace},
                                               {"SpaceToDepth", depthSpace}};

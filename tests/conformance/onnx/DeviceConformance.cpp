@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/import/GraphImpl.h"
 #include "hpu/compiler.h"
 #include "tests/conformance/onnx/OnnxTests.h"
@@ -17,10 +18,22 @@ using namespace hpu;
 
 namespace {
 
-StatusOr<std::vector<interp::Tensor>> runOnDevice(const CompileOptions& options,
-                                                  std::shared_ptr<mlir::MLIRContext> context,
+/// Sizes that are values of inputs stay free, between bounds around those of the data.
+void boundValueSizes(mlir::ModuleOp module, const std::vector<interp::Tensor>& inputs, CompileOptions& options) {
+  auto function = module.lookupSymbol<mlir::func::FuncOp>("main");
+  for (const ir::ValueSize& size : ir::valueSizes(module))
+    for (unsigned i = 0; i < function.getNumArguments() && i < inputs.size(); ++i)
+      if (auto name = function.getArgAttrOfType<mlir::StringAttr>(i, "hpu.name");
+          name && name.getValue() == size.input) {
+        const int64_t value = inputs[i].integer(size.element);
+        options.dimBounds[size.symbol] = {std::min<int64_t>(value, 0), std::max<int64_t>(value, 8)};
+      }
+}
+
+StatusOr<std::vector<interp::Tensor>> runOnDevice(CompileOptions options, std::shared_ptr<mlir::MLIRContext> context,
                                                   importer::OwningModule module,
                                                   const std::vector<interp::Tensor>& inputs) {
+  boundValueSizes(*module, inputs, options);
   Graph graph = GraphAccess::make(std::move(context), std::move(module));
   HPU_ASSIGN(CompileResult compiled, compile(graph, options));
   HPU_ASSIGN(tools::Session session, tools::Session::open(compiled.recipe, {}));

