@@ -33,7 +33,7 @@ struct Chain {
   int64_t count = 1;
   int64_t slots() const { return count > 1 ? kSlots : 1; }
   std::vector<SlicedCommand> commands;
-  std::vector<Packing> packings;
+  std::vector<plan::Packing> packings;
 };
 
 class ChainSearch {
@@ -239,7 +239,7 @@ class ChainSearch {
     plan::IssueUnit whole = part(0);
     for (size_t i = 1; i < chain.units.size(); ++i) whole.chained.push_back(part(i));
     chain.commands = plan::sliceUnit(context_, whole);
-    chain.packings = packCommands(context_, chain.commands);
+    chain.packings = plan::packCommands(context_, chain.commands);
   }
 
   Status consider(size_t l) {

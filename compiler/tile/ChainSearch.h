@@ -22,7 +22,7 @@ struct UnitsApart {
 struct ChainPlan {
   std::vector<Chaining> chains;             ///< By link.
   std::vector<std::vector<int64_t>> tiles;  ///< By unit; empty where it is in no chain.
-  std::vector<Packing> packings;            ///< Of MME ops in chains.
+  std::vector<plan::Packing> packings;      ///< Of MME ops in chains.
   perfmodel::Picoseconds time = 0;          ///< Of the program.
 };
 

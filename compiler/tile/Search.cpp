@@ -36,9 +36,9 @@ struct Candidate {
 struct Unit {
   const SearchUnit* source = nullptr;
   std::vector<Candidate> candidates;
-  std::map<size_t, std::vector<SlicedCommand>> sliced;  ///< By candidate, once asked for.
-  std::map<size_t, std::vector<Packing>> packings;      ///< Likewise.
-  Picoseconds whole = 0;                                ///< Time of the slower engine, not cut.
+  std::map<size_t, std::vector<SlicedCommand>> sliced;    ///< By candidate, once asked for.
+  std::map<size_t, std::vector<plan::Packing>> packings;  ///< Likewise.
+  Picoseconds whole = 0;                                  ///< Time of the slower engine, not cut.
   std::vector<size_t> producers, consumers;
   size_t chosen = 0;
 };
@@ -82,7 +82,7 @@ class Search {
       HPU_ASSIGN(tiling.time, timeOf(0, units_.size()));
     }
     for (Unit& unit : units_)
-      for (const Packing& packing : unit.packings[unit.chosen]) tiling.packings.push_back(packing);
+      for (const plan::Packing& packing : unit.packings[unit.chosen]) tiling.packings.push_back(packing);
     return tiling;
   }
 
@@ -146,7 +146,7 @@ class Search {
     }
     Picoseconds engines[kNumEngines] = {};
     std::vector<SlicedCommand> commands = plan::sliceUnit(context_, issueUnit(unit, Candidate{-1, 1, space}));
-    if (options_.slice) packCommands(context_, commands);
+    if (options_.slice) plan::packCommands(context_, commands);
     for (const SlicedCommand& command : commands) engines[command.queue] += command.cost.alone;
     unit.whole = *std::max_element(engines, engines + kNumEngines);
     auto fits = [&](const Candidate& c) {
@@ -182,7 +182,7 @@ class Search {
       Candidate whole{-1, 1, opOf(unit, 0).space};
       it->second =
           plan::sliceUnit(context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
-      if (options_.slice) unit.packings[candidate] = packCommands(context_, it->second);
+      if (options_.slice) unit.packings[candidate] = plan::packCommands(context_, it->second);
     }
     return it->second;
   }

@@ -4,7 +4,7 @@
 // will issue them, so overlap of neighbours counts and launch costs of needless slices do too.
 #pragma once
 
-#include "compiler/tile/Packing.h"
+#include "plan/Packing.h"
 
 namespace hpu::tile {
 
@@ -68,8 +68,8 @@ constexpr int64_t mostChainBytes(int64_t sramBytes) {
 struct Tiling {
   /// By unit: the box of a slice; empty when there is none that fits.
   std::vector<std::vector<int64_t>> tiles;
-  std::vector<Packing> packings;  ///< By op, each MME op once.
-  std::vector<Chaining> chains;   ///< By link.
+  std::vector<plan::Packing> packings;  ///< By op, each MME op once.
+  std::vector<Chaining> chains;         ///< By link.
   perfmodel::Picoseconds time = 0;
 };
 

@@ -118,7 +118,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     byUnit.tiles.resize(units.size());
     for (size_t i = 0; i < searched.size(); ++i) byUnit.tiles[unitOf[i]] = std::move(all.tiles[i]);
     packed_.clear();
-    for (const Packing& packing : all.packings) {
+    for (const plan::Packing& packing : all.packings) {
       size_t nth = 0;  // Among the MME ops of its unit.
       for (uint32_t op = packing.op; op-- > 0 && draft.unitOf[op] == draft.unitOf[packing.op];)
         nth += program->ops[op].engine == Engine::kMme;

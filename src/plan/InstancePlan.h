@@ -28,6 +28,7 @@ struct InstancePlan {
   MemoryPlan memory;
   std::vector<uint32_t> order;  ///< Of commands, as Issued has it.
   recipe::Estimates estimates;
+  std::vector<int64_t> packings;  ///< By op of the source, MmeDesc::packingFactor; 1 for other engines.
 
   // What instances take as it is. Null: their commands are made anew.
   std::shared_ptr<const SharedWaits> waits;

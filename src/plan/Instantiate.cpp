@@ -13,6 +13,7 @@
 #include "plan/InstanceMemory.h"
 #include "plan/InstancePlan.h"
 #include "plan/Issue.h"
+#include "plan/Packing.h"
 #include "plan/SharedWaits.h"
 #include "plan/Slices.h"
 #include "recipe/MmePacking.h"
@@ -143,6 +144,7 @@ class Maker {
     std::vector<std::vector<SlicedCommand>> sliced;
     sliced.reserve(units_.size());
     for (const IssueUnit& unit : units_) sliced.push_back(sliceUnit(context, unit));
+    for (auto& commands : sliced) pack(context, commands);
     std::vector<const std::vector<SlicedCommand>*> pointers;
     for (const auto& commands : sliced) pointers.push_back(&commands);
     HPU_ASSIGN(Issued issued, issueCommands(context, pointers, dynamic_.reorder));
@@ -167,6 +169,9 @@ class Maker {
       }
     made->waits = SharedWaits::make(*program_, reads_, units_, order_, std::move(own));
     made->order = std::move(order_);
+    made->packings.assign(source_.ops.size(), 1);
+    for (size_t op = 0; op < now_.size(); ++op)
+      if (now_[op] != kNone) made->packings[op] = program_->ops[now_[op]].mme.packingFactor;
     if (!made->waits) return made;
     made->prototype = program_;
     made->now = now_;
@@ -181,6 +186,7 @@ class Maker {
   /// False when these do not serve. All numbers are set, so it does not matter which sizes the copy had.
   StatusOr<bool> makeLike(const InstancePlan& plan) {
     ops_ = InstanceOps(*program_, plan.now, plan.dropped);
+    packings_ = &plan.packings;
     HPU_RETURN_IF_ERROR(setSizes());
     InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
@@ -199,6 +205,7 @@ class Maker {
   StatusOr<std::shared_ptr<Program>> makeFrom(const InstancePlan& plan) {
     std::shared_ptr<Program> none;
     HPU_RETURN_IF_ERROR(copy());
+    packings_ = &plan.packings;
     InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     HPU_ASSIGN(bool serves, memory.reuse(plan.memory));
     if (!serves) return none;
@@ -360,21 +367,41 @@ class Maker {
     return okStatus();
   }
 
-  /// Products that cannot be packed at these sizes are not: that only costs time.
+  /// Those of the plan; products that cannot be packed so at these sizes are not packed. Without a plan none is, yet.
   void setPackings(const InstanceMemory& memory) {
     for (uint32_t u = 0; u < dynamic_.units.size(); ++u)
       for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p)
         for (uint32_t index : dynamic_.units[u].parts[p].ops) {
-          if (!memory.hasPoints(index) || source_.ops[index].mme.packingFactor == 1) continue;
+          if (!memory.hasPoints(index) || source_.ops[index].engine != Engine::kMme) continue;
           recipe::Op& op = *ops_.find(index);
-          if (op.engine != Engine::kMme) continue;
-          op.mme.packingFactor = source_.ops[index].mme.packingFactor;
-          const std::vector<int64_t>& box = memory.box(u, p);
-          // Slices of a transposed convolution begin where its period does.
-          const bool apart = op.mme.kind == recipe::MmeKind::kConvTranspose2d && box[3] < op.space[3] &&
-                             box[3] % op.mme.strides[1] != 0;
-          if (apart || !recipe::packingObstacle(op.mme, op.mme.packingFactor).empty()) op.mme.packingFactor = 1;
+          op.mme.packingFactor = packings_ ? (*packings_)[index] : 1;
+          if (op.mme.packingFactor > 1 &&
+              (isCutApart(op, memory.box(u, p)) || !recipe::packingObstacle(op.mme, op.mme.packingFactor).empty()))
+            op.mme.packingFactor = 1;
         }
+  }
+  /// Slices of a packed transposed convolution begin where its period does.
+  static bool isCutApart(const recipe::Op& op, const std::vector<int64_t>& box) {
+    return op.mme.kind == recipe::MmeKind::kConvTranspose2d && box[3] < op.space[3] && box[3] % op.mme.strides[1] != 0;
+  }
+  /// What is best for these sizes: what a product gains by it depends on them.
+  void pack(const IssueContext& context, std::vector<SlicedCommand>& commands) {
+    std::vector<std::pair<uint32_t, std::vector<SlicedCommand*>>> products;
+    for (SlicedCommand& command : commands) {
+      const recipe::Op& op = program_->ops[command.command.op];
+      if (op.engine != Engine::kMme || op.mme.packing != recipe::BPacking::kBlocked) continue;
+      auto own = std::find_if(products.begin(), products.end(),
+                              [&](const auto& product) { return product.first == command.command.op; });
+      if (own == products.end()) own = products.insert(own, {command.command.op, {}});
+      own->second.push_back(&command);
+    }
+    for (const auto& [number, own] : products) {
+      recipe::Op& op = program_->ops[number];
+      const recipe::Command& first = own.front()->command;
+      std::vector<int64_t> box;
+      for (size_t d = 0; d < first.lo.size(); ++d) box.push_back(first.hi[d] - first.lo[d]);
+      if (!isCutApart(op, box)) op.mme.packingFactor = packOp(context, number, own, true);
+    }
   }
 
   /// Leaves out ops without points, and makes bundles, host order and units of those that stay.
@@ -471,6 +498,7 @@ class Maker {
   std::vector<PartRefs> unitParts_;  ///< By unit.
   recipe::KernelReads reads_;
   int64_t commands_ = 0;
+  const std::vector<int64_t>* packings_ = nullptr;  ///< Of a plan, by op of the source.
 
   // What make() leaves for keepPlan().
   std::unique_ptr<InstanceMemory> memory_;

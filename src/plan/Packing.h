@@ -6,7 +6,7 @@
 
 #include "plan/Issue.h"
 
-namespace hpu::tile {
+namespace hpu::plan {
 
 struct Packing {
   uint32_t op = recipe::kNone;  ///< An MME op.
@@ -15,6 +15,10 @@ struct Packing {
 
 /// Packs the MME ops of a unit's commands and prices their commands so. Ops that cannot be packed, or had better not
 /// be, are not in the result.
-std::vector<Packing> packCommands(const plan::IssueContext& context, std::vector<plan::SlicedCommand>& commands);
+std::vector<Packing> packCommands(const IssueContext& context, std::vector<SlicedCommand>& commands);
 
-}  // namespace hpu::tile
+/// The same for one op, whose commands `own` are. `isSampled`: by the price of its first command, as all are alike but
+/// at edges. Returns the factor.
+int64_t packOp(const IssueContext& context, uint32_t op, const std::vector<SlicedCommand*>& own, bool isSampled);
+
+}  // namespace hpu::plan

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/tile/Packing.h"
+#include "plan/Packing.h"
 
 #include <algorithm>
 
 #include "recipe/MmePacking.h"
 
-namespace hpu::tile {
+namespace hpu::plan {
 namespace {
-
-using plan::SlicedCommand;
 
 /// All small factors, as an odd one may fill the array best; then steps of a quarter and less.
 constexpr int64_t kFactors[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64};
@@ -28,7 +26,7 @@ std::vector<int64_t> candidates(const recipe::MmeDesc& mme, const arch::TargetDe
 }
 
 /// Profitability: the commands' costs with the factor, when they are less than `limit` together.
-bool price(const plan::IssueContext& context, const recipe::Op& op, const std::vector<SlicedCommand*>& commands,
+bool price(const IssueContext& context, const recipe::Op& op, const std::vector<SlicedCommand*>& commands,
            perfmodel::Picoseconds& limit, std::vector<perfmodel::Cost>& costs) {
   perfmodel::Picoseconds time = 0;
   costs.clear();
@@ -43,7 +41,31 @@ bool price(const plan::IssueContext& context, const recipe::Op& op, const std::v
 
 }  // namespace
 
-std::vector<Packing> packCommands(const plan::IssueContext& context, std::vector<SlicedCommand>& commands) {
+int64_t packOp(const IssueContext& context, uint32_t number, const std::vector<SlicedCommand*>& own, bool isSampled) {
+  recipe::Op op = context.program.ops[number];
+  op.mme.packingFactor = 1;
+  const std::vector<SlicedCommand*> priced(own.begin(), isSampled ? own.begin() + 1 : own.end());
+  perfmodel::Picoseconds least = perfmodel::kLongestCommand;
+  std::vector<perfmodel::Cost> costs, best;
+  price(context, op, priced, least, best);
+  int64_t chosen = 1;
+  for (int64_t factor : candidates(op.mme, context.target)) {
+    op.mme.packingFactor = factor;
+    if (!price(context, op, priced, least, costs)) continue;
+    chosen = factor;
+    best.swap(costs);
+  }
+  if (chosen == 1) return 1;
+  if (isSampled) {
+    op.mme.packingFactor = chosen;
+    least = perfmodel::kLongestCommand;
+    if (!price(context, op, own, least, best)) return 1;
+  }
+  for (size_t i = 0; i < own.size(); ++i) own[i]->cost = best[i];
+  return chosen;
+}
+
+std::vector<Packing> packCommands(const IssueContext& context, std::vector<SlicedCommand>& commands) {
   std::vector<Packing> packings;
   std::vector<uint32_t> ops;
   for (const SlicedCommand& command : commands)
@@ -51,26 +73,12 @@ std::vector<Packing> packCommands(const plan::IssueContext& context, std::vector
         std::find(ops.begin(), ops.end(), command.command.op) == ops.end())
       ops.push_back(command.command.op);
   for (uint32_t number : ops) {
-    recipe::Op op = context.program.ops[number];
-    op.mme.packingFactor = 1;
     std::vector<SlicedCommand*> own;
     for (SlicedCommand& command : commands)
       if (command.command.op == number) own.push_back(&command);
-    perfmodel::Picoseconds least = perfmodel::kLongestCommand;
-    std::vector<perfmodel::Cost> costs, best;
-    price(context, op, own, least, best);
-    Packing packing{number, 1};
-    for (int64_t factor : candidates(op.mme, context.target)) {
-      op.mme.packingFactor = factor;
-      if (!price(context, op, own, least, costs)) continue;
-      packing.factor = factor;
-      best.swap(costs);
-    }
-    if (packing.factor == 1) continue;
-    for (size_t i = 0; i < own.size(); ++i) own[i]->cost = best[i];
-    packings.push_back(packing);
+    if (const int64_t factor = packOp(context, number, own, false); factor > 1) packings.push_back({number, factor});
   }
   return packings;
 }
 
-}  // namespace hpu::tile
+}  // namespace hpu::plan

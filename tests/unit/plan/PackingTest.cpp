@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is chosen, against all factors there are.
-#include "compiler/tile/Packing.h"
+#include "plan/Packing.h"
 
 #include <gtest/gtest.h>
 
 #include "recipe/MmePacking.h"
 
-namespace hpu::tile {
+namespace hpu::plan {
 namespace {
 
 using recipe::SectionKind;
@@ -40,15 +40,15 @@ struct Conv {
     program.ops = {op};
   }
 
-  plan::IssueContext context(Target target) const {
+  IssueContext context(Target target) const {
     const arch::TargetDesc& desc = arch::targetDesc(target);
     return {program, reads, desc, desc.clock()};
   }
   /// All slices together, of so many rows each.
-  std::vector<plan::SlicedCommand> commands(Target target, int64_t rows) const {
+  std::vector<SlicedCommand> commands(Target target, int64_t rows) const {
     std::vector<int64_t> tile = program.ops[0].space;
     tile[2] = std::min(rows, tile[2]);
-    return plan::sliceUnit(context(target), {{0}, tile, recipe::kNone, 0});
+    return sliceUnit(context(target), {{0}, tile, recipe::kNone, 0});
   }
   perfmodel::Picoseconds timeOf(Target target, int64_t rows, int64_t factor) const {
     Conv packed = *this;
@@ -58,7 +58,7 @@ struct Conv {
     return time;
   }
   int64_t chosen(Target target, int64_t rows = 1 << 20) const {
-    std::vector<plan::SlicedCommand> all = commands(target, rows);
+    std::vector<SlicedCommand> all = commands(target, rows);
     std::vector<Packing> packings = packCommands(context(target), all);
     const int64_t factor = packings.empty() ? 1 : packings[0].factor;
     perfmodel::Picoseconds time = 0;
@@ -111,4 +111,4 @@ TEST(Packing, WhatCannotBePackedIsLeft) {
 }
 
 }  // namespace
-}  // namespace hpu::tile
+}  // namespace hpu::plan
