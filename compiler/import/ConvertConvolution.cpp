@@ -7,7 +7,6 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/import/OpTable.h"
-#include "compiler/import/ResizeToSize.h"
 
 namespace hpu::importer {
 namespace {
@@ -377,26 +376,34 @@ void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode m
   if (rank < 2 || rank > 4) return node.unsupported(strCat("rank ", rank, " (2 to 4 are)"));
   for (int64_t d = 0; d + 2 < rank; ++d)
     if (spec.scales[d] != 1.0) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
-  for (const auto& [d, size] : spec.free) {
+  for (const auto& [d, size] : spec.free)
     if (d + 2 < rank) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
-    x = resizedToSize(node, x, {d, size, mode, coordinates, nearest[static_cast<size_t>(d + 2 - rank)]});
-    if (!x) return;
-  }
-  if (llvm::all_of(spec.scales, [](double scale) { return scale == 1.0; }) && !spec.free.empty())
-    return node.setOutput(0, x);
   // As an image: rank 3 is [N, C, L] or [C, H, W], which differ in nothing here.
   SymShape image = ir::symShape(node.typeOf(x));
   image.insert(image.begin(), 4 - rank, SymDim{1});
   Ints sizes = {spec.sizes[rank - 2], spec.sizes[rank - 1]};
-  const double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
+  double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
+  std::array<mlir::StringAttr, 2> names;
+  for (const auto& [d, size] : spec.free) {  // The quotient of both.
+    if (size.isFree() && !size.isNamed()) return node.needsSize(strCat("dimension ", d, ", which it resizes"));
+    const auto along = static_cast<size_t>(d + 2 - rank);
+    scales[along] = 0;
+    sizes[along] = size.size;
+    names[along] = size.symbol;
+  }
   auto* context = node.context();
   auto resized = [&](Value from, const Ints& to, llvm::ArrayRef<double> by, ir::NearestMode rounding) {
+    llvm::SmallVector<mlir::Attribute> named;
+    for (size_t i = 0; i < names.size(); ++i)
+      named.push_back(by[i] == 0 && names[i] ? names[i] : node.builder().getStringAttr(""));
+    const bool isNamed = (by[0] == 0 && names[0]) || (by[1] == 0 && names[1]);
     return node.op("resize", from,
                    {{"sizes", to},
                     {"scales", by},
                     {"mode", ir::ResizeModeAttr::get(context, mode)},
                     {"coordinates", ir::CoordModeAttr::get(context, coordinates)},
-                    {"nearest", ir::NearestModeAttr::get(context, rounding)}});
+                    {"nearest", ir::NearestModeAttr::get(context, rounding)},
+                    {"symbols", isNamed ? node.builder().getArrayAttr(named) : mlir::Attribute()}});
   };
   Value result = node.reshape(x, image);
   int64_t rows = node.typeOf(x).getDimSize(rank - 2);

@@ -104,9 +104,9 @@ class Namer {
 
   /// The sizes that an op states get names where they are not the operand's.
   void nameStated(Operation* op) {
-    const bool isSlice = isa<ir::SliceOp>(op);
-    if (!isSlice && !isa<ir::ReshapeOp, ir::ExpandOp>(op)) return;
-    auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(isSlice ? "sizes" : "shape");
+    const bool isSlice = isa<ir::SliceOp>(op), isResize = isa<ir::ResizeOp>(op);
+    if (!isSlice && !isResize && !isa<ir::ReshapeOp, ir::ExpandOp>(op)) return;
+    auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(isSlice || isResize ? "sizes" : "shape");
     const SymShape from = ir::symShape(ir::tensorOf(op->getOperand(0)));
     SymShape to;
     auto old = op->getAttrOfType<ArrayAttr>("symbols");
@@ -122,7 +122,10 @@ class Namer {
     for (auto [d, dim] : llvm::enumerate(to)) {
       // A slice's whole dimension is named by its operand.
       const bool isWhole = isSlice && dim.size == from[d].size;
-      if (!dim.isNamed() && !isWhole && depends(dim.size))
+      // Others follow from the operand's.
+      if (isResize && cast<ir::ResizeOp>(op).getScales()[d] != 0) dim.symbol = {};
+      const bool isStated = !isResize || cast<ir::ResizeOp>(op).getScales()[d] == 0;
+      if (!dim.isNamed() && !isWhole && isStated && depends(dim.size))
         if (StringAttr name = nameOf(dim.size)) dim.symbol = name;
       isAny |= dim.isNamed();
       names.push_back(dim.isNamed() ? dim.symbol : StringAttr::get(context_, ""));
@@ -455,6 +458,12 @@ class Rebinder {
     const bool isSlice = isa<ir::SliceOp>(op), isRange = isa<ir::RangeOp>(op);
     if (auto top = dyn_cast<ir::TopIndicesOp>(op))
       top.setSizes({ir::tensorOf(top.getResult()).getDimSize(static_cast<int64_t>(top.getAxis()))});
+    if (auto resize = dyn_cast<ir::ResizeOp>(op)) {
+      SmallVector<int64_t> sizes(resize.getSizes());
+      for (size_t d = 0; d < sizes.size(); ++d)
+        if (resize.getScales()[d] == 0) sizes[d] = ir::tensorOf(resize.getResult()).getDimSize(2 + d);
+      resize.setSizes(sizes);
+    }
     if (!isSlice && !isRange && !isa<ir::ReshapeOp, ir::ExpandOp>(op)) return;
     Builder builder(op->getContext());
     op->setAttr(isSlice || isRange ? "sizes" : "shape",

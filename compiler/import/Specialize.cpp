@@ -256,14 +256,16 @@ class Specializer {
       op->removeAttr("start_symbols");
   }
 
-  /// Sizes in attributes: those of reshape, expand, slice, range and top_indices name free dimensions; whole ones of
-  /// slice follow the operand.
+  /// Sizes in attributes: those of reshape, expand, slice, range, resize and top_indices name free dimensions; whole
+  /// ones of slice follow the operand.
   void updateAttributes(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isReshape = isa<ir::ReshapeOp>(op), isExpand = isa<ir::ExpandOp>(op),
                isRange = isa<ir::RangeOp>(op), isTop = isa<ir::TopIndicesOp>(op);
-    llvm::StringRef sizesName = isSlice || isRange || isTop ? "sizes" : "shape";
+    // One that scales its operand: updateResize.
+    const bool isResize = isa<ir::ResizeOp>(op) && op->hasAttr("symbols");
+    llvm::StringRef sizesName = isSlice || isRange || isTop || isResize ? "sizes" : "shape";
     auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(sizesName);
-    if (!sizes || (!isSlice && !isReshape && !isExpand && !isRange && !isTop)) return;
+    if (!sizes || (!isSlice && !isReshape && !isExpand && !isRange && !isTop && !isResize)) return;
     if (isSlice || isRange) updateStarts(op);
     const auto x = isRange ? RankedTensorType() : cast<RankedTensorType>(op->getOperand(0).getType());
     auto symbols = op->getAttrOfType<ArrayAttr>("symbols");
@@ -353,7 +355,9 @@ class Specializer {
     SmallVector<int64_t> sizes(op.getSizes());
     for (int i = 0; i < 2; ++i) {
       // What is given late follows from the operand's expression.
-      if (!ShapedType::isDynamic(sizes[i]) || x.isDynamicDim(2 + i) || ir::symShape(x)[2 + i].isNamed()) continue;
+      if (op.getScales()[i] == 0 || !ShapedType::isDynamic(sizes[i]) || x.isDynamicDim(2 + i) ||
+          ir::symShape(x)[2 + i].isNamed())
+        continue;
       const std::optional<int64_t> size = ir::scaledSize(x.getDimSize(2 + i), op.getScales()[i]);
       if (!size || *size < 1)
         return op.emitError(strCat("scales dimension ", 2 + i, " of ", x.getDimSize(2 + i), " by ", op.getScales()[i],

@@ -102,7 +102,7 @@ StatusOr<Tensor> evaluateTensorOp(Operation* op, ArrayRef<Tensor> inputs, const 
   if (Evaluated result = evaluateMovement(op, inputs, bindings)) return std::move(*result);
   if (Evaluated result = evaluateMme(op, inputs)) return std::move(*result);
   if (Evaluated result = evaluateReduction(op, inputs)) return std::move(*result);
-  if (Evaluated result = evaluateWindow(op, inputs)) return std::move(*result);
+  if (Evaluated result = evaluateWindow(op, inputs, bindings)) return std::move(*result);
   return unimplemented("the interpreter has no '" + op->getName().getStringRef().str() + "'");
 }
 

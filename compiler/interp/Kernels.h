@@ -19,13 +19,16 @@ using Evaluated = std::optional<StatusOr<Tensor>>;
 Evaluated evaluateElementwise(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
 /// Reductions, softmax, layer and instance norm.
 Evaluated evaluateReduction(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
-/// Pooling and resize.
-Evaluated evaluateWindow(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
+/// Pooling and resize. `bindings` size the free dims.
+Evaluated evaluateWindow(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings);
 /// matmul, conv2d, conv_transpose2d.
 Evaluated evaluateMme(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
 /// reshape, transpose, slice, expand, concat, pad, gather, relayout. `bindings` size the free dims.
 Evaluated evaluateMovement(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings);
 
+/// Sizes of the named free dims from the bindings; what remains free is ShapedType::kDynamic.
+Shape bindShape(llvm::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols,
+                const shape::SymbolBindings& bindings);
 /// A tensor of zeros after checkSize.
 StatusOr<Tensor> makeTensor(ElementType element, const Shape& shape);
 /// All elements widened to double.

@@ -59,24 +59,6 @@ StatusOr<Tensor> gatherBox(const Tensor& x, const Shape& shape, int64_t offset, 
   return out;
 }
 
-std::string symbolName(std::optional<mlir::ArrayAttr> symbols, size_t dim) {
-  if (!symbols || dim >= symbols->size()) return {};
-  auto name = llvm::dyn_cast<mlir::StringAttr>((*symbols)[dim]);
-  return name ? name.str() : std::string();
-}
-
-/// Sizes of the named free dims from the bindings; what remains free is ShapedType::kDynamic.
-Shape bindShape(llvm::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols, const SymbolBindings& bindings) {
-  Shape shape(sizes.begin(), sizes.end());
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (!ShapedType::isDynamic(shape[i])) continue;
-    std::string name = symbolName(symbols, i);
-    if (name.empty()) continue;
-    if (std::optional<int64_t> size = DimExpr::parse(name).evaluate(bindings)) shape[i] = *size;
-  }
-  return shape;
-}
-
 StatusOr<Tensor> reshape(ReshapeOp op, const Tensor& x, const SymbolBindings& bindings) {
   Shape shape = bindShape(op.getShape(), op.getSymbols(), bindings);
   int64_t known = 1, freeDims = 0;
@@ -373,6 +355,23 @@ StatusOr<Tensor> topIndices(TopIndicesOp op, const Tensor& x, const SymbolBindin
 }
 
 }  // namespace
+
+static std::string symbolName(std::optional<mlir::ArrayAttr> symbols, size_t dim) {
+  if (!symbols || dim >= symbols->size()) return {};
+  auto name = llvm::dyn_cast<mlir::StringAttr>((*symbols)[dim]);
+  return name ? name.str() : std::string();
+}
+
+Shape bindShape(llvm::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols, const SymbolBindings& bindings) {
+  Shape shape(sizes.begin(), sizes.end());
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!ShapedType::isDynamic(shape[i])) continue;
+    std::string name = symbolName(symbols, i);
+    if (name.empty()) continue;
+    if (std::optional<int64_t> size = DimExpr::parse(name).evaluate(bindings)) shape[i] = *size;
+  }
+  return shape;
+}
 
 Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindings) {
   if (auto o = llvm::dyn_cast<ReshapeOp>(op)) return reshape(o, in[0], bindings);

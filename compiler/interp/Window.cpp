@@ -81,13 +81,14 @@ StatusOr<Tensor> avgPool(const Tensor& x, const WindowDim& h, const WindowDim& w
 }
 
 /// -1: none that a tensor can have.
-int64_t sizeOf(ResizeOp op, int dim, int64_t in) {
-  const int64_t size = op.getSizes()[dim];
-  return mlir::ShapedType::isDynamic(size) ? scaledSize(in, op.getScales()[dim]).value_or(-1) : size;
+int64_t sizeOf(ResizeOp op, int dim, int64_t in, const shape::SymbolBindings& bindings) {
+  const int64_t size = bindShape(op.getSizes(), op.getSymbols(), bindings)[dim];
+  const double scale = op.getScales()[dim];
+  if (!mlir::ShapedType::isDynamic(size)) return size;
+  return scale == 0 ? -1 : scaledSize(in, scale).value_or(-1);
 }
 
-std::vector<LinearTap> taps(ResizeOp op, int dim, int64_t in) {
-  const int64_t out = sizeOf(op, dim, in);
+std::vector<LinearTap> taps(ResizeOp op, int dim, int64_t in, int64_t out) {
   const ResizeDim dimension{op.getCoordinates(), in, out, op.getScales()[dim]};
   std::vector<LinearTap> result(out);
   for (int64_t i = 0; i < out; ++i) {
@@ -102,14 +103,14 @@ std::vector<LinearTap> taps(ResizeOp op, int dim, int64_t in) {
   return result;
 }
 
-StatusOr<Tensor> resize(ResizeOp op, const Tensor& x) {
+StatusOr<Tensor> resize(ResizeOp op, const Tensor& x, const shape::SymbolBindings& bindings) {
   int64_t inH = x.shape()[2], inW = x.shape()[3];
-  const int64_t outH = sizeOf(op, 0, inH), outW = sizeOf(op, 1, inW);
+  const int64_t outH = sizeOf(op, 0, inH, bindings), outW = sizeOf(op, 1, inW, bindings);
   if (outH < 0 || outW < 0) return invalidArgument("hpu.resize gives no size that a tensor can have");
   StatusOr<Tensor> out = makeTensor(x.element(), {x.shape()[0], x.shape()[1], outH, outW});
   if (!out.ok()) return out;
   if (x.count() == 0) return invalidArgument("hpu.resize of an empty tensor");
-  std::vector<LinearTap> rows = taps(op, 0, inH), columns = taps(op, 1, inW);
+  std::vector<LinearTap> rows = taps(op, 0, inH, outH), columns = taps(op, 1, inW, outW);
   std::vector<double> values = toDoubles(x);
   uint8_t* result = out->writable();
   base::parallelFor(x.shape()[0] * x.shape()[1], 1, [&](int64_t begin, int64_t end) {
@@ -134,7 +135,7 @@ StatusOr<Tensor> resize(ResizeOp op, const Tensor& x) {
 
 }  // namespace
 
-Evaluated evaluateWindow(Operation* op, Inputs in) {
+Evaluated evaluateWindow(Operation* op, Inputs in, const shape::SymbolBindings& bindings) {
   if (auto pool = llvm::dyn_cast<MaxPool2dOp>(op)) {
     WindowDim h = windowDim(pool, in[0], 0), w = windowDim(pool, in[0], 1);
     switch (wideKind(in[0].element())) {
@@ -148,7 +149,7 @@ Evaluated evaluateWindow(Operation* op, Inputs in) {
   }
   if (auto pool = llvm::dyn_cast<AvgPool2dOp>(op))
     return avgPool(in[0], windowDim(pool, in[0], 0), windowDim(pool, in[0], 1), pool.getCountIncludePad());
-  if (auto resizeOp = llvm::dyn_cast<ResizeOp>(op)) return resize(resizeOp, in[0]);
+  if (auto resizeOp = llvm::dyn_cast<ResizeOp>(op)) return resize(resizeOp, in[0], bindings);
   return std::nullopt;
 }
 

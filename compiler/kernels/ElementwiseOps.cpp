@@ -170,7 +170,7 @@ Value resizeCoordinate(M& m, Args x, const Context& c) {
   Value position = m.toFloat(x[0], m.f32(), true), in = m.toFloat(x[1], m.f32(), true),
         out = m.toFloat(x[2], m.f32(), true);
   auto num = [&](double value) { return m.num(position, value); };
-  Value factor = num(c.params[1]);
+  Value factor = c.params[1] == 0 ? m.divF(out, in) : num(c.params[1]);
   auto halfPixel = [&] { return m.sub(m.divF(m.add(position, num(0.5)), factor), num(0.5)); };
   auto ofSeveral = [&](Value value) { return m.select(m.compare(Cmp::Gt, x[2], m.integer(x[2], 1)), value, num(0)); };
   switch (static_cast<CoordMode>(static_cast<int64_t>(c.params[0]))) {

@@ -250,7 +250,8 @@ ResizedDim resizedByArithmetic(PlanBuilder& b, const Affine& position, const Sym
                                const ir::ResizeDim& resized, bool linear, ir::NearestMode rounding) {
   constexpr ElementType f32 = ElementType::kF32, i64 = ElementType::kI64;
   // Then every position is its own coordinate, exactly; with the other mode it is where the product is exact.
-  if (in == out && resized.scale == 1 && resized.mode != ir::CoordMode::align_corners) return {position, position};
+  if (in == out && (resized.scale == 1 || resized.scale == 0) && resized.mode != ir::CoordMode::align_corners)
+    return {position, position};
   const ResizeTables tables = tablesOf(resized, linear, rounding);
   const int last = b.size(in - 1, i64);
   const int coordinate = b.lane(kind<ResizeCoordinate>(), {b.index(position), b.size(in, i64), b.size(out, i64)}, f32,

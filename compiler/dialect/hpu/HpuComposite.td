@@ -64,11 +64,13 @@ def Hpu_ResizeOp : Hpu_TensorOp<"resize"> {
   let summary = "Resamples the last two dims of [N, C, H, W] to `sizes`";
   let description = [{
     Coordinates are computed in f32, and `scales` are rounded to f32 first (ResizeCoordinates.h). A size that is the
-    dynamic marker follows from the operand's and the scale.
+    dynamic marker follows from the operand's and the scale. A scale of 0 is what the size asks for, the quotient of
+    both sizes in f32; the size may then be named by `symbols`, as that of hpu.slice.
   }];
   let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$sizes, DenseF64ArrayAttr:$scales, Hpu_ResizeModeAttr:$mode,
                        Hpu_RoundCoordAttr:$coordinates,
-                       DefaultValuedAttr<Hpu_NearestModeAttr, "::hpu::ir::NearestMode::round_prefer_floor">:$nearest);
+                       DefaultValuedAttr<Hpu_NearestModeAttr, "::hpu::ir::NearestMode::round_prefer_floor">:$nearest,
+                       OptionalAttr<ArrayAttr>:$symbols);
   let hasVerifier = 1;
 }
 

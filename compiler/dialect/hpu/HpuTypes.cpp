@@ -129,6 +129,16 @@ std::optional<shape::DimExpr> exprOf(const SymDim& dim) {
   return dim.isFree() ? std::nullopt : std::optional(shape::DimExpr(dim.size));
 }
 
+SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
+  SymShape shape;
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    StringAttr symbol;
+    if (symbols && i < symbols->size()) symbol = dyn_cast<StringAttr>((*symbols)[i]);
+    shape.push_back({size, symbol && !symbol.empty() ? symbol : StringAttr()});
+  }
+  return shape;
+}
+
 SymDim dimOf(MLIRContext* context, const std::optional<shape::DimExpr>& size, int64_t value) {
   if (!size) return {value, ShapedType::isDynamic(value) ? StringAttr() : StringAttr::get(context, kNoExpression)};
   if (std::optional<int64_t> constant = size->constant(); constant && *constant >= 0) return {*constant};

@@ -40,6 +40,9 @@ SymDim dimOf(mlir::MLIRContext* context, const std::optional<shape::DimExpr>& si
              int64_t value = mlir::ShapedType::kDynamic);
 inline constexpr llvm::StringLiteral kNoExpression = "?";
 
+/// Sizes with the names that `symbols` (an array of strings, empty ones for none) gives to some.
+SymShape namedShape(mlir::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols);
+
 /// More dimensions than any op makes of a tensor that a recipe can hold (recipe::kMaxRank), views in between included.
 inline constexpr int64_t kMostDims = 64;
 

@@ -228,19 +228,22 @@ LogicalResult ResizeOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
     return emitOptionalError(loc, "resize needs a rank-4 input and 2 sizes, got ", typeToString(x));
   SymShape shape = symShape(x);
   if (adaptor.getScales().size() != 2) return emitOptionalError(loc, "resize needs 2 scales");
+  const SymShape stated = namedShape(adaptor.getSizes(), adaptor.getSymbols());
   for (int i = 0; i < 2; ++i) {
-    const int64_t size = adaptor.getSizes()[i];
-    shape[2 + i] =
-        ShapedType::isDynamic(size) ? scaledDim(x.getContext(), shape[2 + i], adaptor.getScales()[i]) : SymDim{size};
+    const double scale = adaptor.getScales()[i];
+    if (scale == 0)
+      shape[2 + i] = stated[i];
+    else
+      shape[2 + i] = stated[i].isFree() ? scaledDim(x.getContext(), shape[2 + i], scale) : SymDim{stated[i].size};
   }
   result.push_back(tensorType(shape, x.getElementType()));
   return success();
 }
 LogicalResult ResizeOp::verify() {
   if (getScales().size() != 2) return emitOpError("needs 2 scales");
-  for (int64_t size : getSizes())
-    if (size < 1 && !ShapedType::isDynamic(size)) return emitOpError("sizes must be positive");
+  for (auto [size, scale] : llvm::zip(getSizes(), getScales()))
+    if (size < (scale == 0 ? 0 : 1) && !ShapedType::isDynamic(size)) return emitOpError("sizes must be positive");
   for (double scale : getScales())
-    if (!(scale > 0)) return emitOpError("scales must be positive");
+    if (!(scale >= 0)) return emitOpError("scales must be positive, or 0 for that of the size");
   return success();
 }

@@ -9,17 +9,6 @@ using namespace hpu::ir;
 
 namespace {
 
-/// Sizes with the names that `symbols` (an optional array of strings) gives to some.
-SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
-  SymShape shape;
-  for (auto [i, size] : llvm::enumerate(sizes)) {
-    StringAttr symbol;
-    if (symbols && i < symbols->size()) symbol = dyn_cast<StringAttr>((*symbols)[i]);
-    shape.push_back({size, symbol && !symbol.empty() ? symbol : StringAttr()});
-  }
-  return shape;
-}
-
 /// The number of elements for people: the product of sizes from attributes may be no int64.
 std::string elementsText(ArrayRef<int64_t> sizes) {
   int64_t count = 1;

@@ -7,7 +7,8 @@
 namespace hpu::ir {
 
 float ResizeDim::coordinate(int64_t position) const {
-  const auto x = static_cast<float>(position), factor = static_cast<float>(scale);
+  const auto x = static_cast<float>(position);
+  const float factor = scale == 0 ? static_cast<float>(out) / static_cast<float>(in) : static_cast<float>(scale);
   switch (mode) {
     case CoordMode::half_pixel:
       return (x + 0.5f) / factor - 0.5f;

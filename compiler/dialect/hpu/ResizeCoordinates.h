@@ -15,7 +15,7 @@ namespace hpu::ir {
 struct ResizeDim {
   CoordMode mode = CoordMode::half_pixel;
   int64_t in = 1, out = 1;
-  double scale = 1;  ///< Of a model: an f32 number.
+  double scale = 1;  ///< Of a model: an f32 number. 0: out / in.
 
   /// Between elements, and outside of [0, in) at the edges.
   float coordinate(int64_t position) const;
