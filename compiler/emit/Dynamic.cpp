@@ -241,13 +241,7 @@ class Builder {
   // ---- Units -----------------------------------------------------------------------------------------
 
   void addUnits() {
-    const size_t others = addChoices();
-    recipe::TileChoice all;
-    for (const recipe::Symbol& symbol : made_->symbols) {
-      all.min.push_back(symbol.min);
-      all.max.push_back(symbol.max);
-    }
-    made_->choices.push_back(std::move(all));
+    addChoices();
     for (mlir::Attribute each : program_->getAttrOfType<ArrayAttr>(schedule::kUnitsAttr)) {
       auto unit = cast<DictionaryAttr>(each);
       const auto number = static_cast<uint32_t>(made_->units.size());
@@ -262,7 +256,7 @@ class Builder {
         std::vector<uint32_t>& ops = made.parts.emplace_back().ops;
         for (int64_t op : part.getAs<DenseI64ArrayAttr>("ops").asArrayRef()) ops.push_back(static_cast<uint32_t>(op));
         const std::optional<uint32_t> cut = addTiles(number, static_cast<uint32_t>(p), ops, linked);
-        addSlices(part, ops[0], cut, others);
+        addSlices(part, ops[0], cut);
       }
       if (parts.size() > 1 && !readsSlices(made)) uncut();
       fresh_ = !linked;
@@ -270,14 +264,14 @@ class Builder {
   }
 
   /// How the sizes that were tried would cut a part; `cut`: the one dimension along which its tiles in SRAM are.
-  void addSlices(DictionaryAttr part, uint32_t op, std::optional<uint32_t> cut, size_t others) {
+  void addSlices(DictionaryAttr part, uint32_t op, std::optional<uint32_t> cut) {
     const ArrayRef<int64_t> tile = part.getAs<DenseI64ArrayAttr>("tile").asArrayRef();
     const std::vector<int64_t>& space = emitted_.ops[op].space;
     std::vector<uint32_t> slices;
     for (size_t d = 0; d < tile.size(); ++d)
       slices.push_back(static_cast<uint32_t>((space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1)));
     auto choices = part.getAs<ArrayAttr>("choices");
-    for (size_t c = 0; c < others; ++c) {
+    for (size_t c = 0; c < made_->choices.size(); ++c) {
       std::vector<uint32_t> own = slices;
       if (choices && c < choices.size()) {
         const ArrayRef<int64_t> other = cast<DenseI64ArrayAttr>(choices[c]).asArrayRef();
@@ -288,7 +282,6 @@ class Builder {
       }
       made_->choices[c].slices.back().push_back(std::move(own));
     }
-    made_->choices.back().slices.back().push_back(std::move(slices));
   }
 
   /// The last unit runs as a whole, whatever the sizes.
@@ -322,19 +315,18 @@ class Builder {
     return true;
   }
 
-  /// Those of smaller sizes: of all sizes up to them.
-  size_t addChoices() {
+  /// Each is for all sizes up to those that it was made for, and the last one for all.
+  void addChoices() {
     auto module = program_->getParentOfType<ModuleOp>();
     auto choices = module->getAttrOfType<ArrayAttr>(schedule::kChoicesAttr);
-    for (mlir::Attribute each : choices ? choices.getValue() : ArrayRef<mlir::Attribute>()) {
-      recipe::TileChoice choice;
+    made_->choices.resize(choices ? std::max<size_t>(choices.size(), 1) : 1);
+    for (auto [c, choice] : llvm::enumerate(made_->choices))
       for (const recipe::Symbol& symbol : made_->symbols) {
         choice.min.push_back(symbol.min);
-        choice.max.push_back(cast<DictionaryAttr>(each).getAs<IntegerAttr>(symbol.name).getInt());
+        const bool isLast = c + 1 == made_->choices.size();
+        choice.max.push_back(isLast ? symbol.max
+                                    : cast<DictionaryAttr>(choices[c]).getAs<IntegerAttr>(symbol.name).getInt());
       }
-      made_->choices.push_back(std::move(choice));
-    }
-    return made_->choices.size();
   }
 
   /// The tiles in SRAM that a part fills: those of a bundle's product, and those of what it hands on to another part or

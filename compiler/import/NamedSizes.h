@@ -49,6 +49,11 @@ Status unifySizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 /// 1024 where nothing bounds them. Errors: kInvalidArgument naming the first guard that fails.
 StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards);
 
+/// Half of `largest`, as guards and bounds allow: what is not chosen anew for each launch, such as which units are
+/// chained, is chosen for these, as most launches are of sizes between. `largest` where something would be empty.
+std::map<std::string, int64_t> middleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
+                                           const std::map<std::string, int64_t>& largest);
+
 /// Smaller sizes for which choices differ, a few: all dimensions at a quarter and at half of `samples`, and each alone
 /// at a quarter, as guards and bounds allow. By rising product; none equals another one or `samples`.
 std::vector<std::map<std::string, int64_t>> smallerSamples(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,

@@ -82,6 +82,22 @@ StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std:
   return search(guards);
 }
 
+std::map<std::string, int64_t> middleSizes(ModuleOp module, const std::vector<SizeGuard>& guards,
+                                           const std::map<std::string, int64_t>& largest) {
+  constexpr int kMostSteps = 64;
+  const shape::SymbolBounds bounds = ir::sizeBounds(module);
+  shape::SymbolBindings sizes = largest;
+  for (auto& [name, size] : sizes) size = std::max(bounds.at(name).low, (size + 1) / 2);
+  std::vector<SizeGuard> asked = nonEmpty(module, bounds);
+  asked.insert(asked.begin(), guards.begin(), guards.end());
+  for (int step = 0; step < kMostSteps; ++step) {
+    const auto broken = llvm::find_if_not(asked, [&](const SizeGuard& guard) { return holds(guard, sizes); });
+    if (broken == asked.end()) return sizes;
+    if (!shrink(*broken, bounds, sizes)) break;
+  }
+  return largest;
+}
+
 std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, const std::vector<SizeGuard>& guards,
                                                            const std::map<std::string, int64_t>& samples) {
   constexpr size_t kMostSamples = 4;

@@ -54,6 +54,12 @@ void cutAlike(ArrayRef<SmallVector<int64_t>> mains, MutableArrayRef<SmallVector<
   }
 }
 
+double productOf(const std::map<std::string, int64_t>& sizes) {
+  double product = 1;
+  for (const auto& [name, size] : sizes) product *= static_cast<double>(std::max<int64_t>(size, 1));
+  return product;
+}
+
 }  // namespace
 
 Status LateSizes::begin(ModuleOp module, Phase first) {
@@ -64,7 +70,8 @@ Status LateSizes::begin(ModuleOp module, Phase first) {
                          "); compile the model in one go");
   HPU_ASSIGN(guards_, importer::sizeGuards(module));
   HPU_RETURN_IF_ERROR(importer::unifySizes(module, guards_));
-  HPU_ASSIGN(samples_, importer::sampleSizes(module, guards_));
+  HPU_ASSIGN(largest_, importer::sampleSizes(module, guards_));
+  samples_ = importer::middleSizes(module, guards_, largest_);
   return okStatus();
 }
 
@@ -91,13 +98,16 @@ LateSizes::Slices LateSizes::slicesOf(ModuleOp module) const {
 }
 
 Status LateSizes::bind(ModuleOp module, llvm::function_ref<void(OpPassManager&)> addTile) {
-  smaller_.clear();
+  others_.clear();
   // Chains move units, and not the same ones for all sizes.
   Builder b(module.getContext());
   units_ = 0;
   for (Operation* unit : unitsOf(module))
     unit->setAttr(kNumberAttr, b.getI64IntegerAttr(static_cast<int64_t>(units_++)));
-  for (const Sizes& sizes : importer::smallerSamples(module, guards_, samples_)) {
+  std::vector<Sizes> all = importer::smallerSamples(module, guards_, largest_);
+  all.push_back(largest_);
+  for (const Sizes& sizes : all) {
+    if (sizes == samples_) continue;
     OwningOpRef<ModuleOp> other = module.clone();
     if (!importer::rebindModule(*other, sizes).ok()) continue;  // Something would be empty.
     PassManager manager(module.getContext());
@@ -105,7 +115,7 @@ Status LateSizes::bind(ModuleOp module, llvm::function_ref<void(OpPassManager&)>
     addTile(manager.nest<func::FuncOp>());
     ir::DiagnosticCapture diagnostics(module.getContext());
     if (failed(manager.run(*other))) return diagnostics.status(StatusCode::kInternal, "phase tile");
-    smaller_.emplace_back(sizes, slicesOf(*other));
+    others_.emplace_back(sizes, slicesOf(*other));
   }
   return importer::rebindModule(module, samples_);
 }
@@ -116,7 +126,10 @@ void LateSizes::recordTiles(ModuleOp module) const {
   const Slices own = slicesOf(module);
   SmallVector<mlir::Attribute> choices;
   std::vector<SmallVector<mlir::Attribute>> tiles(units.size());
-  for (const auto& [sizes, slices] : smaller_) {
+  std::vector<std::pair<Sizes, Slices>> all = others_;
+  all.insert(llvm::find_if(all, [&](const auto& each) { return productOf(each.first) >= productOf(samples_); }),
+             {samples_, own});
+  for (const auto& [sizes, slices] : all) {
     if (own.empty() || slices.empty()) continue;
     SmallVector<NamedAttribute> named;
     for (const auto& [name, size] : sizes) named.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(size)));

@@ -36,9 +36,10 @@ class LateSizes {
 
   /// A copy that has the sizes which later phases choose for, in place of representatives.
   StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> sized(mlir::ModuleOp module) const;
-  /// Ahead of `tile`: gives the module those sizes, and finds how smaller ones would be cut; `addTile` adds the phase.
+  /// Ahead of `tile`: gives the module those sizes, and finds how smaller and larger ones would be cut; `addTile` adds
+  /// the phase.
   Status bind(mlir::ModuleOp module, llvm::function_ref<void(mlir::OpPassManager&)> addTile);
-  /// After it: writes on the units how smaller sizes have them cut.
+  /// After it: writes on the units how these sizes have them cut, the largest ones last.
   void recordTiles(mlir::ModuleOp module) const;
   /// Completes the program that `emit` has made, and tries it at the ends of its bounds. Errors: kInternal when an
   /// instance does not verify, and those of emit::dynamicOf.
@@ -54,9 +55,10 @@ class LateSizes {
 
   const CompileOptions& options_;
   std::vector<importer::SizeGuard> guards_;
-  Sizes samples_;
-  std::vector<std::pair<Sizes, Slices>> smaller_;
-  size_t units_ = 0;  ///< That are numbered.
+  Sizes samples_;  ///< That phases choose for.
+  Sizes largest_;
+  std::vector<std::pair<Sizes, Slices>> others_;  ///< By rising product, the largest sizes last.
+  size_t units_ = 0;                              ///< That are numbered.
 };
 
 }  // namespace hpu::pipeline

@@ -351,7 +351,7 @@ TEST(LateSizes, OfATransformersLayerTakeTheTimeOfTheSizesAlone) {
   const int active = model.op("gelu", {up}, wide);
   const int down = model.op("matmul", {active, model.constant("tensor<1024x256xf32>", "-0.03125")}, whole);
   const int result = model.op("add", {down, sum}, whole);
-  const Bounds bounds = {{"b", {1, 8}}, {"s", {1, 128}}};
+  const Bounds bounds = {{"b", {1, 16}}, {"s", {1, 256}}};
   const std::string path = model.save("layer", {result});
   CompileOptions options;
   options.dimBounds = bounds;
