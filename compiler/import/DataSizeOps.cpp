@@ -354,7 +354,7 @@ void DataSizeResolver::range(NodeContext& node, ir::RangeOp op) {
   const int64_t step = op.getSteps()[0];
   DimExpr start = op.getStarts()[0];
   if (auto name = names ? dyn_cast<StringAttr>((*names)[0]) : StringAttr(); name && !name.empty())
-    start = DimExpr::parse(name.getValue());
+    start = known(DimExpr::parse(name.getValue()));
   const ElementType element = ir::elementType(op.getElement());
   if (!hasDataSize(start)) {
     const std::optional<int64_t> known = start.constant();
@@ -375,7 +375,8 @@ void DataSizeResolver::slice(NodeContext& node, ir::SliceOp op) {
     SymDim begin{op.getStarts()[d]};
     if (names)
       if (auto name = cast<StringAttr>((*names)[d]); !name.empty()) begin.symbol = name;
-    const std::optional<DimExpr> start = ir::exprOf(begin);
+    std::optional<DimExpr> start = ir::exprOf(begin);
+    if (start) start = known(*start);
     if (!start) return node.unsupported(strCat("where it begins in dimension ", d, " is not known"));
     const int64_t step = op.getSteps()[d];
     const bool isFixed = !hasDataSize(*start) && start->lowerBound().value_or(-1) >= 0 && step > 0;

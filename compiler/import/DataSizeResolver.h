@@ -25,6 +25,10 @@ class DataSizeResolver {
   using Dims = llvm::ArrayRef<int64_t>;
 
   // ---- sizes (DataSizes.cpp) ----
+  /// Of the same elements there is one data size: ops that compute the same are one.
+  void joinCounts();
+  /// With one name for each data size.
+  shape::DimExpr known(const shape::DimExpr& size) const { return size.renamed(same_).value_or(size); }
   ir::SymShape shapeOf(Value value) const;
   static bool isData(const ir::SymDim& dim);
   bool hasData(Value value) const { return truth_.count(value) != 0; }
@@ -32,6 +36,8 @@ class DataSizeResolver {
   static bool agree(const ir::SymDim& a, const ir::SymDim& b);
   /// The largest that the data can ask for; nullopt when it does not grow with the data sizes in it.
   std::optional<shape::DimExpr> bound(const shape::DimExpr& size) const;
+  /// Of a size from which a greatest or least value is taken away.
+  std::optional<shape::DimExpr> boundOfRest(const shape::DimExpr& size) const;
   std::optional<shape::DimExpr> boundOfPart(const shape::DimExpr::Part& part) const;
   ir::SymDim boundDim(const ir::SymDim& dim) const;
   /// What the device computes of it: i64, rank 0.
@@ -86,6 +92,7 @@ class DataSizeResolver {
   llvm::DenseMap<Value, ir::SymShape> truth_;  ///< Of values with a size that depends on data.
   std::map<std::string, Value> counts_;        ///< By data size.
   std::map<std::string, shape::DimExpr> bounds_;
+  std::map<std::string, std::string> same_;  ///< Other names of data sizes.
   std::map<std::string, Value> numbers_;  ///< By text; each is before whatever reads it.
 };
 

@@ -7,6 +7,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/import/DataSizeResolver.h"
 #include "compiler/import/OpTable.h"
+#include "compiler/interp/Elements.h"
 #include "compiler/support/Units.h"
 
 namespace hpu::importer {
@@ -43,6 +44,43 @@ Status resolveDataSizes(ModuleOp module) {
   if (!main) return okStatus();
   const bool isUsed = llvm::any_of(main.getOps(), [](Operation& op) { return op.hasAttr(kDataSizeAttr); });
   return isUsed ? DataSizeResolver(main).run() : okStatus();
+}
+
+namespace {
+
+/// The elements at the start of each dimension.
+interp::Tensor firstOf(const interp::Tensor& whole, const Shape& shape) {
+  interp::Tensor part = interp::Tensor::zeros({whole.element(), shape});
+  const auto unit = static_cast<size_t>(elementSize(whole.element()));
+  const std::vector<int64_t> from = interp::rowMajorStrides(whole.shape());
+  for (int64_t i = 0, count = part.count(); i < count; ++i) {
+    int64_t rest = i, offset = 0;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) offset += rest % shape[d] * from[d];
+    std::memcpy(part.writable() + static_cast<size_t>(i) * unit, whole.data() + static_cast<size_t>(offset) * unit, unit);
+  }
+  return part;
+}
+
+}  // namespace
+
+StatusOr<std::vector<interp::Tensor>> withTrueSizes(ModuleOp module, std::vector<interp::Tensor> outputs) {
+  const std::vector<ir::DataSize> sizes = ir::dataSizes(module);
+  if (sizes.empty() || outputs.empty()) return outputs;
+  const interp::Tensor last = outputs.back();
+  outputs.pop_back();
+  std::vector<Shape> shapes;
+  for (const interp::Tensor& output : outputs) shapes.push_back(output.shape());
+  for (const ir::DataSize& size : sizes) {
+    int64_t& bound = shapes.at(size.output).at(size.dim);
+    const int64_t own = last.integer(size.element);
+    if (own < 0 || own > bound)
+      return internalError(strCat("dimension ", size.dim, " of output ", size.output, " has the size ", own,
+                                  ", and at most ", bound, " were expected"));
+    bound = own;
+  }
+  for (size_t k = 0; k < outputs.size(); ++k)
+    if (shapes[k] != outputs[k].shape()) outputs[k] = firstOf(outputs[k], shapes[k]);
+  return outputs;
 }
 
 // ---- sizes -------------------------------------------------------------------------------------
@@ -90,6 +128,34 @@ std::optional<DimExpr> DataSizeResolver::boundOfPart(const DimExpr::Part& part) 
   return result;
 }
 
+std::optional<DimExpr> DataSizeResolver::boundOfRest(const DimExpr& size) const {
+  using Kind = DimExpr::Part::Kind;
+  for (const DimExpr::Term& term : size.terms()) {
+    if (term.coefficient >= 0 || term.factors.size() != 1) continue;
+    const DimExpr::Part& part = term.factors[0];
+    const bool isMax = part.kind == Kind::kMax;
+    if ((!isMax && part.kind != Kind::kMin) || llvm::none_of(part.args, hasDataSize)) continue;
+    // rest - min(a, b) = max(rest - a, rest - b), in which the data sizes may be gone or alone.
+    std::optional<DimExpr> most;
+    for (size_t i = 0; i < part.args.size(); ++i) {
+      std::optional<DimExpr> whole = part.args[0];
+      for (const DimExpr& arg : llvm::ArrayRef(part.args).drop_front())
+        whole = !whole ? std::nullopt : isMax ? DimExpr::max(*whole, arg) : DimExpr::min(*whole, arg);
+      const auto taken = whole ? whole->times(term.coefficient) : std::nullopt;
+      const auto rest = taken ? size.minus(*taken) : std::nullopt;
+      const auto other = part.args[i].times(term.coefficient);
+      const auto left = rest && other ? rest->plus(*other) : std::nullopt;
+      const auto own = left ? bound(*left) : std::nullopt;
+      if (!own) return std::nullopt;
+      const auto joined = !most ? own : isMax ? DimExpr::min(*most, *own) : DimExpr::max(*most, *own);
+      if (!joined) return std::nullopt;
+      most = joined;
+    }
+    return most;
+  }
+  return std::nullopt;
+}
+
 std::optional<DimExpr> DataSizeResolver::bound(const DimExpr& size) const {
   if (!hasDataSize(size)) return size;
   std::optional<DimExpr> sum = DimExpr(0);
@@ -113,6 +179,7 @@ std::optional<DimExpr> DataSizeResolver::bound(const DimExpr& size) const {
     }
     sum = sum->plus(*product);
   }
+  if (!sum) sum = boundOfRest(size);
   if (sum) return sum->simplified();
   const shape::Interval any = size.interval();
   return any.high != shape::Interval::kNoHigh ? std::optional<DimExpr>(any.high) : std::nullopt;
@@ -218,9 +285,13 @@ Value DataSizeResolver::filled(NodeContext& node, Value x, Dims dims, Value valu
 
 Status DataSizeResolver::run() {
   Block& block = main_.getBody().front();
+  joinCounts();
   auto note = [&](Value value) {
-    const SymShape shape = ir::symShape(ir::tensorOf(value));
-    if (llvm::any_of(shape, isData)) truth_[value] = shape;
+    SymShape shape = ir::symShape(ir::tensorOf(value));
+    if (llvm::none_of(shape, isData)) return;
+    for (SymDim& dim : shape)
+      if (isData(dim)) dim = ir::dimOf(main_.getContext(), known(*ir::exprOf(dim)));
+    truth_[value] = shape;
   };
   for (BlockArgument argument : block.getArguments())
     for (const SymDim& dim : ir::symShape(ir::tensorOf(argument)))
@@ -232,13 +303,40 @@ Status DataSizeResolver::run() {
   return addOutputs();
 }
 
+void DataSizeResolver::joinCounts() {
+  std::map<Operation*, ArrayAttr> counts;
+  std::multimap<unsigned, Operation*> seen;
+  Block& block = main_.getBody().front();
+  for (Operation& op : llvm::make_early_inc_range(block.without_terminator())) {
+    auto names = op.getAttrOfType<ArrayAttr>(kDataSizeAttr);
+    op.removeAttr(kDataSizeAttr);
+    const auto flags = OperationEquivalence::IgnoreLocations;
+    const unsigned hash = OperationEquivalence::computeHash(&op, OperationEquivalence::directHashValue,
+                                                            OperationEquivalence::ignoreHashValue, flags);
+    Operation* same = nullptr;
+    for (auto [slot, end] = seen.equal_range(hash); slot != end && !same; ++slot)
+      if (OperationEquivalence::isEquivalentTo(slot->second, &op, flags)) same = slot->second;
+    if (names && same && counts.count(same))
+      same_[cast<StringAttr>(names[0]).str()] = cast<StringAttr>(counts[same][0]).str();
+    else if (names)
+      counts[same ? same : &op] = names;
+    if (same) {
+      op.replaceAllUsesWith(same);
+      op.erase();
+    } else {
+      seen.emplace(hash, &op);
+    }
+  }
+  for (auto& [op, names] : counts) op->setAttr(kDataSizeAttr, names);
+}
+
 void DataSizeResolver::learn(Operation* op) {
   auto names = op->getAttrOfType<ArrayAttr>(kDataSizeAttr);
   if (!names) return;
   const std::string name = cast<StringAttr>(names[0]).str();
   counts_[name] = op->getResult(0);
   // Of a count of elements that are themselves counted: how many there can be.
-  const DimExpr most = DimExpr::parse(cast<StringAttr>(names[1]).getValue());
+  const DimExpr most = known(DimExpr::parse(cast<StringAttr>(names[1]).getValue()));
   bounds_.emplace(name, bound(most).value_or(most));
   op->removeAttr(kDataSizeAttr);
 }

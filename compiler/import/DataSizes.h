@@ -35,4 +35,8 @@ void convertCompress(NodeContext& node);
 /// cannot be said with bounds; kInvalidArgument where sizes of the data need not agree.
 Status resolveDataSizes(mlir::ModuleOp module);
 
+/// The outputs of a function that was evaluated, with the sizes that its data has; the output of sizes is taken away.
+/// Errors: kInternal when a size is beyond its bound.
+StatusOr<std::vector<interp::Tensor>> withTrueSizes(mlir::ModuleOp module, std::vector<interp::Tensor> outputs);
+
 }  // namespace hpu::importer

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that depend on data: models of NonZero and Compress, beside numpy. Static sizes and late ones; all elements found,
+none, one."""
+
+import unittest
+
+import numpy as np
+from onnx import helper, numpy_helper, TensorProto
+
+from numpy_nodes import evaluate
+from openhpu_cases import openhpu
+
+FLOAT = TensorProto.FLOAT
+RANDOM = np.random.default_rng(11)
+
+
+class Net:
+    """Nodes one after another; a result is named by its number."""
+
+    def __init__(self):
+        self.nodes, self.constants = [], []
+
+    def const(self, value, dtype=np.int64):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(value, dtype), name))
+        return name
+
+    def op(self, kind, *inputs, outputs=1, **attributes):
+        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, name=f"node{len(self.nodes)}", **attributes))
+        return names[0] if outputs == 1 else names
+
+    def positive(self, x):
+        """Indices of the rows of x [rows, columns] whose first element is above 0."""
+        first = self.op("Gather", x, self.const(0), axis=1)
+        found = self.op("NonZero", self.op("Greater", first, self.const(0, np.float32)))
+        return self.op("Squeeze", found, self.const([0]))
+
+    def selected(self, x):
+        return self.op("Gather", x, self.positive(x), axis=0)
+
+    def masked(self, x):
+        """x[x > 0] as PyTorch exports it."""
+        found = self.op("NonZero", self.op("Greater", x, self.const(0, np.float32)))
+        return self.op("GatherND", x, self.op("Transpose", found, perm=[1, 0]))
+
+    def count(self, x, dim=0):
+        return self.op("Gather", self.op("Shape", x), self.const([dim]))
+
+
+def shape_of(net, x, *more):
+    return net.op("Concat", net.count(x), *[net.const([size]) for size in more], axis=0)
+
+
+def nets():
+    """By name: a function from a Net and the name of x [rows, 6] to the outputs' names."""
+    found = {}
+
+    def add(function):
+        found[function.__name__] = function
+        return function
+
+    for kind in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ReduceSumSquare"):
+        found[kind] = lambda net, x, kind=kind: [net.op(kind, net.selected(x), axes=[0], keepdims=0),
+                                                 net.op(kind, net.selected(x), axes=[0, 1])]
+    for kind in ("Softmax", "LogSoftmax"):
+        found[kind] = lambda net, x, kind=kind: [net.op(kind, net.selected(x), axis=0), net.op(kind, net.selected(x), axis=1)]
+
+    @add
+    def places(net, x):
+        return [net.op("NonZero", net.op("Greater", x, net.const(0, np.float32)))]
+
+    @add
+    def picked(net, x):
+        return [net.op("Mul", net.masked(x), net.const(2, np.float32))]
+
+    @add
+    def rows(net, x):
+        return [net.op("Exp", net.selected(x)), net.positive(x)]
+
+    @add
+    def top(net, x):
+        scores = net.masked(x)
+        k = net.op("Min", net.count(scores), net.const([5]))
+        all_of_them = net.count(scores)
+        return (net.op("TopK", scores, k, outputs=2) + net.op("TopK", scores, k, outputs=2, largest=0)
+                + net.op("TopK", scores, all_of_them, outputs=2))
+
+    @add
+    def top_rows(net, x):
+        boxes = net.selected(x)
+        k = net.op("Min", net.count(boxes), net.const([3]))
+        _, best = net.op("TopK", net.op("Gather", boxes, net.const(1), axis=1), k, outputs=2)
+        return [net.op("Gather", boxes, best, axis=0)]
+
+    @add
+    def joined(net, x):
+        a, b = net.selected(x), net.op("Neg", net.selected(net.op("Neg", x)))
+        return [net.op("Concat", a, x, b, axis=0), net.op("Concat", x, a, axis=0), net.op("Concat", a, a, axis=1),
+                net.op("ReduceSum", net.op("Concat", a, b, axis=0), net.const([0]), keepdims=0)]
+
+    @add
+    def flat(net, x):
+        found = net.op("NonZero", net.op("Greater", x, net.const(0, np.float32)))
+        return [net.op("Reshape", found, net.const([-1])), net.op("Reshape", net.selected(x), net.const([-1])),
+                net.op("Reshape", net.selected(x), net.const([-1, 2])),
+                net.op("Reshape", net.selected(x), net.const([-1, 3, 2])),
+                net.op("Reshape", net.op("Transpose", net.selected(x), perm=[1, 0]), net.const([-1])),
+                net.op("Unsqueeze", net.selected(x), net.const([0]))]
+
+    @add
+    def cut(net, x):
+        some = net.selected(x)
+        first = net.op("Slice", some, net.const([0]), net.const([3]), net.const([0]))
+        behind = net.op("Slice", some, net.const([2]), net.const([1 << 40]), net.const([0]))
+        seldom = net.op("Slice", some, net.const([0]), net.const([1 << 40]), net.const([0]), net.const([2]))
+        backward = net.op("Slice", some, net.const([-1]), net.const([-(1 << 40)]), net.const([0]), net.const([-1]))
+        without = net.op("Slice", some, net.const([0]), net.const([-1]), net.const([0]))
+        end = net.op("Slice", some, net.const([-2]), net.const([1 << 40]), net.const([0]))
+        return [first, behind, seldom, backward, without, end, net.op("Slice", some, net.const([1]), net.const([4]), net.const([1]))]
+
+    @add
+    def running(net, x):
+        some = net.masked(x)
+        return [net.op("CumSum", some, net.const(0)), net.op("CumSum", some, net.const(0), reverse=1),
+                net.op("CumSum", some, net.const(0), exclusive=1)]
+
+    @add
+    def padded(net, x):
+        return [net.op("Pad", net.selected(x), net.const([1, 0, 2, 1]), net.const(7, np.float32)),
+                net.op("Pad", net.masked(x), net.const([0, 3]))]
+
+    @add
+    def products(net, x):
+        some = net.selected(x)
+        turned = net.op("Transpose", some, perm=[1, 0])
+        return [net.op("MatMul", turned, some), net.op("MatMul", some, turned)]
+
+    @add
+    def numbers(net, x):
+        some = net.masked(x)
+        size = net.count(some)
+        one = net.op("Squeeze", size, net.const([0]))
+        share = net.op("Div", net.op("Cast", size, to=FLOAT), net.const(6, np.float32))
+        return [net.op("Range", net.const(0), one, net.const(1)), net.op("Shape", some), net.op("Size", some), share,
+                net.op("Range", one, net.op("Add", one, net.const(4)), net.const(2)),
+                net.op("Div", net.op("ReduceSum", some, keepdims=0), net.op("Cast", net.op("Max", size, net.const([1])), to=FLOAT))]
+
+    @add
+    def scattered(net, x):
+        some, at = net.selected(x), net.positive(x)
+        marks = net.op("ConstantOfShape", net.count(x), value=helper.make_tensor("", FLOAT, [1], [0]))
+        ones = net.op("Expand", net.const([3], np.float32), net.count(some))
+        at_tuples = net.op("Unsqueeze", at, net.const([1]))
+        return [net.op("ScatterElements", marks, at, ones, axis=0), net.op("ScatterND", x, at_tuples, net.op("Neg", some)),
+                net.op("ScatterND", marks, at_tuples, ones, reduction="add")]
+
+    @add
+    def again(net, x):
+        some = net.selected(x)  # Of those rows, the elements above 1 and where they are.
+        found = net.op("NonZero", net.op("Greater", some, net.const(1, np.float32)))
+        return [found, net.op("GatherND", some, net.op("Transpose", found, perm=[1, 0]))]
+
+    @add
+    def spread(net, x):
+        some = net.selected(x)
+        wide = net.op("Expand", net.const([[1, 2, 3]], np.float32), shape_of(net, some, 3))
+        return [wide, net.op("Tile", some, net.const([1, 2])), net.op("Where", net.op("Greater", some, net.const(1, np.float32)),
+                                                                     some, net.const(-1, np.float32))]
+
+    @add
+    def compressed(net, x):
+        first = net.op("Greater", net.op("Gather", x, net.const(0), axis=1), net.const(0, np.float32))
+        columns = net.const([True, False, True, True], bool)
+        return [net.op("Compress", x, first, axis=0), net.op("Compress", x, columns, axis=1), net.op("Compress", x, first)]
+
+    @add
+    def best(net, x):
+        some = net.op("Concat", net.selected(x), net.const([[-9] * 6], np.float32), axis=0)  # There is at least one.
+        return [net.op("ArgMax", some, axis=0, keepdims=0), net.op("ArgMin", some, axis=0), net.op("ReduceMax", some, axes=[0])]
+
+    @add
+    def last(net, x):
+        some = net.op("Concat", net.selected(x), x, axis=0)
+        return [net.op("Gather", some, net.const([-1, 0, -2]), axis=0), net.op("Gather", some, net.const(-1), axis=0)]
+
+    return found
+
+
+def inputs_of(rows):
+    some = RANDOM.standard_normal((rows, 6)).astype(np.float32)
+    yield some
+    yield np.abs(some) + np.float32(0.5)
+    yield -np.abs(some)
+    one = -np.abs(some)
+    one[rows // 2] = 2
+    yield one
+    ties = RANDOM.integers(-2, 3, (rows, 6)).astype(np.float32)
+    yield ties
+
+
+def model_for(build, rows):
+    net = Net()
+    outputs = [helper.make_empty_tensor_value_info(name) for name in build(net, "x")]
+    graph = helper.make_graph(net.nodes, "g", [helper.make_tensor_value_info("x", FLOAT, (rows, 6))], outputs, net.constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+class BesideTheReference(unittest.TestCase):
+    """Every net, in one recipe for all numbers of rows and in one for a single number."""
+
+    def check(self, model, recipe, values):
+        with openhpu.Session(recipe) as session:
+            for x in values:
+                with self.subTest(rows=x.shape[0], above=int((x[:, 0] > 0).sum())), np.errstate(all="ignore"):
+                    got = session.run({"x": x})
+                    self.assertEqual(list(got), [output.name for output in model.graph.output])
+                    for name, expected in evaluate(model, {"x": x}).items():
+                        self.assertEqual(got[name].shape, np.shape(expected), name)
+                        np.testing.assert_allclose(got[name], expected, rtol=2e-5, atol=1e-6, err_msg=name)
+
+    def test_one_number_of_rows(self):
+        for name, build in nets().items():
+            for rows in (7, 150):
+                with self.subTest(net=name):
+                    model = model_for(build, rows)
+                    self.check(model, openhpu.compile(model, cache=""), inputs_of(rows))
+
+    def test_all_numbers_of_rows(self):
+        for name, build in nets().items():
+            with self.subTest(net=name):
+                model = model_for(build, "rows")
+                recipe = openhpu.compile(model, cache="", dims={"rows": (1, 200)})
+                self.check(model, recipe, [x for rows in (1, 40, 200) for x in inputs_of(rows)])
+
+
+if __name__ == "__main__":
+    unittest.main()
