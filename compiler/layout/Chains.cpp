@@ -102,6 +102,9 @@ Operation* onlyReader(Operation* unit, std::string* why) {
     return nullptr;
   };
   if (!isa<BundleOp, ClusterOp>(unit) || unit->getNumResults() != 1) return refuse("it has several results");
+  // Tiles that are placed at launch have a dimension to be cut along.
+  if (shapeOf(unit->getResult(0)).empty() && unit->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr))
+    return refuse("it is a single number");
   Operation* reader = nullptr;
   bool several = false;
   forEachRead(unit->getResult(0), [&](OpOperand& read) {

@@ -182,7 +182,7 @@ def nets():
     @add
     def last(net, x):
         some = net.op("Concat", net.selected(x), x, axis=0)
-        return [net.op("Gather", some, net.const([-1, 0, -2]), axis=0), net.op("Gather", some, net.const(-1), axis=0)]
+        return [net.op("Gather", some, net.const([-1, 0]), axis=0), net.op("Gather", some, net.const(-1), axis=0)]
 
     return found
 
