@@ -102,6 +102,22 @@ class Namer {
     return name.isUnknown() ? StringAttr() : StringAttr::get(context_, name.text());
   }
 
+  /// Of a size that is parted into several, what has no name gets that of its number, where the parts then have as many
+  /// elements as the whole for all sizes.
+  void nameParts(const SymShape& from, SymShape& to) const {
+    auto elements = [](const SymShape& shape) {
+      SymInt product = 1;
+      for (const SymDim& dim : shape) product *= ir::numberOf(dim);
+      return product;
+    };
+    const SymInt whole = elements(from);
+    if (whole.isUnknown() || elements(to) == whole) return;
+    SymShape named = to;
+    for (SymDim& dim : named)
+      if (auto found = known_.find(dim.size); !dim.isNamed() && found != known_.end()) dim.symbol = found->second;
+    if (elements(named) == whole) to = std::move(named);
+  }
+
   /// The sizes that an op states get names where they are not the operand's.
   void nameStated(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op);
@@ -116,7 +132,7 @@ class Namer {
       const bool holds = name && !name.empty() && DimExpr::parse(name.getValue()).evaluate(samples_) == size;
       to.push_back({size, holds ? name : StringAttr()});
     }
-    if (isa<ir::ReshapeOp>(op)) to = ir::namedLike(from, to);
+    if (isa<ir::ReshapeOp>(op)) nameParts(from, to = ir::namedLike(from, to));
     bool isAny = false;
     SmallVector<mlir::Attribute> names;
     for (auto [d, dim] : llvm::enumerate(to)) {

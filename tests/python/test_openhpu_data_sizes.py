@@ -234,5 +234,81 @@ class BesideTheReference(unittest.TestCase):
                 self.check(model, recipe, [x for rows in (1, 40, 200) for x in inputs_of(rows)])
 
 
+def alone(kind, shape, opset=13):
+    """NonZero of an input, and nothing else."""
+    graph = helper.make_graph([helper.make_node("NonZero", ["x"], ["places"], name="find")], "g",
+                              [helper.make_tensor_value_info("x", kind, shape)],
+                              [helper.make_empty_tensor_value_info("places")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+class NonZeroAlone(unittest.TestCase):
+    """Types, ranks and values that are unusual."""
+
+    def check(self, model, *values, **options):
+        with openhpu.Session(openhpu.compile(model, cache="", **options)) as session:
+            for x in values:
+                with self.subTest(shape=x.shape, dtype=x.dtype):
+                    expected = np.stack(np.nonzero(x)) if x.ndim else np.zeros((0, int(x != 0)), np.int64)
+                    got = session.run({"x": x})["places"]
+                    self.assertEqual((got.dtype, got.shape), (np.int64, expected.shape))
+                    np.testing.assert_array_equal(got, expected)
+
+    def test_all_types(self):
+        for dtype in ("float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+                      "bool"):
+            kind = helper.mapping.NP_TYPE_TO_TENSOR_TYPE[np.dtype(dtype)]
+            some = RANDOM.integers(0, 2, (3, 50)).astype(dtype)
+            with self.subTest(dtype=dtype):
+                if dtype == "float64":  # No engine has it.
+                    self.assertRaisesRegex(openhpu.UnimplementedError, "f64", openhpu.compile, alone(kind, [3, 50]))
+                else:
+                    self.check(alone(kind, [3, 50]), some, np.zeros_like(some), np.ones_like(some))
+
+    def test_numbers_that_are_and_are_not_zero(self):
+        odd = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 1e-38, 0.0, 3.0], np.float32)
+        self.check(alone(FLOAT, [10]), odd, odd[::-1].copy())
+        self.check(alone(TensorProto.INT64, [4]), np.array([1 << 40, 0, -(1 << 63), 1 << 32], np.int64))
+        self.check(alone(TensorProto.INT8, [4]), np.array([-128, 0, 127, 1], np.int8))
+
+    def test_all_ranks(self):
+        for shape in ([1], [2], [1, 1], [4, 5], [2, 3, 4], [3, 1, 4, 5], [2, 2, 2, 2, 3], [300], [70, 90], [0], [0, 3], [5, 0, 2]):
+            some = RANDOM.integers(0, 2, shape).astype(np.float32)
+            with self.subTest(shape=shape):
+                self.check(alone(FLOAT, shape), some, np.zeros_like(some), np.ones_like(some))
+
+    def test_a_single_number(self):
+        self.check(alone(FLOAT, []), np.array(0, np.float32), np.array(5, np.float32), np.array(np.nan, np.float32))
+
+    def test_every_opset(self):
+        for opset in (9, 13, 17):
+            self.check(alone(FLOAT, [3, 4], opset), RANDOM.integers(0, 2, (3, 4)).astype(np.float32))
+
+    def test_free_sizes(self):
+        bounds = {"a": (0, 9), "b": (1, 130)}
+        values = [RANDOM.integers(0, 2, shape).astype(np.float32)
+                  for shape in ((0, 1), (1, 1), (9, 130), (0, 130), (9, 1), (4, 65), (5, 13))]
+        self.check(alone(FLOAT, ["a", "b"]), *values, *map(np.ones_like, values), *map(np.zeros_like, values), dims=bounds)
+        self.check(alone(FLOAT, ["a", 2, "b"]), *(np.stack([x, 1 - x], 1) for x in values), dims=bounds)
+
+    def test_what_recipes_say(self):
+        recipe = openhpu.compile(alone(FLOAT, ["a", 40]), cache="", dims={"a": (1, 5)})
+        self.assertEqual(recipe.data_sizes, {"places": [1]})
+        self.assertEqual([info.name for info in recipe.outputs], ["places"])
+        again = openhpu.Recipe(type(recipe._core).from_bytes(recipe.to_bytes()))
+        self.assertEqual(again.data_sizes, {"places": [1]})
+
+    def test_the_interpreter_and_narrow_types(self):
+        x = RANDOM.standard_normal((40, 6)).astype(np.float32)
+        for name in ("rows", "top_rows", "joined"):
+            model = model_for(nets()[name], 40)
+            self.assertTrue(openhpu.verify(model, {"x": x})["passed"])
+            expected = evaluate(model, {"x": x})
+            for precision in ("bf16", "f16"):
+                with openhpu.Session(openhpu.compile(model, cache="", precision=precision)) as session:
+                    for output, value in session.run({"x": x}).items():
+                        self.assertEqual(value.shape, expected[output].shape)
+
+
 if __name__ == "__main__":
     unittest.main()
