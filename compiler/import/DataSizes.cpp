@@ -42,7 +42,17 @@ Value cutToDataSize(NodeContext& node, Value x, int64_t dim, Value count) {
 Status resolveDataSizes(ModuleOp module) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return okStatus();
-  const bool isUsed = llvm::any_of(main.getOps(), [](Operation& op) { return op.hasAttr(kDataSizeAttr); });
+  bool isUsed = false;
+  for (Operation& op : main.getOps()) {
+    if (!op.hasAttr(kDataSizeAttr)) continue;
+    isUsed = true;
+    auto names = op.getAttrOfType<ArrayAttr>(kDataSizeAttr);
+    const bool isCount = op.getNumResults() == 1 && ir::tensorOf(op.getResult(0)).getRank() == 0 &&
+                         ir::tensorOf(op.getResult(0)).getElementType().isInteger(64);
+    if (!isCount || !names || names.size() != 2 || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+      return invalidArgument(strCat(ir::unitName(&op), ": ", kDataSizeAttr.str(),
+                                    " is the name and the bound of a size, on an op that makes an i64 of rank 0"));
+  }
   return isUsed ? DataSizeResolver(main).run() : okStatus();
 }
 
