@@ -4,8 +4,8 @@
 #include "compiler/emit/Emit.h"
 
 #include "base/StatusMacros.h"
-#include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/DataSizes.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/interp/ConstantData.h"

@@ -44,7 +44,8 @@ Value sumsBefore(NodeContext& node, Value x, const DimExpr& size, int levels) {
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, SymDim{1});
     Value from = positionsAlong(node, along, 0, 2, ElementType::kI32),
           to = positionsAlong(node, along, 1, 2, ElementType::kI32);
-    Value counted = node.op("where", {node.op("less", {from, to}), node.reshape(each, shape), node.scalarLike(each, 0)});
+    Value counted =
+        node.op("where", {node.op("less", {from, to}), node.reshape(each, shape), node.scalarLike(each, 0)});
     return node.op("reduce_sum", counted, {{"axes", Ints{static_cast<int64_t>(dim)}}, {"keepdims", false}});
   };
   const std::optional<int64_t> known = size.constant();
@@ -56,7 +57,8 @@ Value sumsBefore(NodeContext& node, Value x, const DimExpr& size, int levels) {
   Value padded = node.op("pad", x, {{"low", none}, {"high", Ints{kBlock - 1}}, {"value", 0.0}});
   padded = node.slice(padded, SymDim{0}, node.symDim(whole), one);
   Value rows = node.reshape(padded, {node.symDim(blocks), SymDim{kBlock}});
-  Value ahead = sumsBefore(node, node.op("reduce_sum", rows, {{"axes", one}, {"keepdims", false}}), *blocks, levels - 1);
+  Value ahead =
+      sumsBefore(node, node.op("reduce_sum", rows, {{"axes", one}, {"keepdims", false}}), *blocks, levels - 1);
   Value sums = node.op("add", {pairwise(rows, 1), node.reshape(ahead, {node.symDim(blocks), SymDim{1}})});
   return node.slice(node.reshape(sums, {node.symDim(whole)}), SymDim{0}, node.symDim(size), one);
 }
@@ -74,10 +76,10 @@ Found findTrue(NodeContext& node, Value mask, const DimExpr& size) {
   Value before = sumsBefore(node, ones, size, 2);
   Value nowhere = node.scalar(i32(node), INT32_MAX);
   Value zeros = node.expand(node.scalar(i64(node), 0), along);
-  Value places = node.op("scatter_elements",
-                         {zeros, node.op("where", {mask, before, nowhere}),
-                          node.range(SymDim{0}, along, 1, ElementType::kI64)},
-                         {{"axis", 0}});
+  Value places =
+      node.op("scatter_elements",
+              {zeros, node.op("where", {mask, before, nowhere}), node.range(SymDim{0}, along, 1, ElementType::kI64)},
+              {{"axis", 0}});
   return {places, node.cast(count, i64(node))};
 }
 
@@ -147,8 +149,8 @@ void convertCompress(NodeContext& node) {
   if (room && room->interval().high < 0)
     return node.invalid(strCat("its condition has ", size->text(), " elements, and there are ", most->text()));
   if (!room || room->interval().low < 0)
-    return node.needsSize(strCat("whether its condition, of ", size->text(), " elements, is longer than ",
-                                 most->text()));
+    return node.needsSize(
+        strCat("whether its condition, of ", size->text(), " elements, is longer than ", most->text()));
   SymShape shape = ir::symShape(NodeContext::typeOf(x));
   if (size->constant() == 0 || most->constant() == 0) {
     shape[static_cast<size_t>(axis)] = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX ops that index element by element. Those without a kernel (GatherND, NonZero, CumSum) are evaluated when all their
-// operands are known at import, as in masks and tables that exporters compute in the graph; else they are made of others.
+// ONNX ops that index element by element. Those without a kernel (GatherND, NonZero, CumSum) are evaluated when all
+// their operands are known at import, as in masks and tables that exporters compute in the graph; else they are made of
+// others.
 #include "base/Format.h"
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OpTable.h"

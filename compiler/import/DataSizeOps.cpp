@@ -63,9 +63,8 @@ Status DataSizeResolver::visit(Operation* op) {
   // A size that is read as data.
   if (auto range = dyn_cast<ir::RangeOp>(op))
     if (auto names = range.getStartSymbols())
-      asks |= llvm::any_of(*names, [](mlir::Attribute name) {
-        return hasDataSize(DimExpr::parse(cast<StringAttr>(name).getValue()));
-      });
+      asks |= llvm::any_of(
+          *names, [](mlir::Attribute name) { return hasDataSize(DimExpr::parse(cast<StringAttr>(name).getValue())); });
   if (asks) {
     builder_.setInsertionPoint(op);
     const std::vector<ir::SourceName> sources = ir::unitSources(op);
@@ -76,8 +75,9 @@ Status DataSizeResolver::visit(Operation* op) {
     for (Value result : op->getResults())
       for (auto [d, dim] : llvm::enumerate(shapeOf(result))) {
         if (dim.isFree() && !ir::exprOf(dim))
-          node.unsupported(strCat("how dimension ", d, " of its result follows from the sizes of its operands, which "
-                                                       "depend on data, is not known"));
+          node.unsupported(strCat("how dimension ", d,
+                                  " of its result follows from the sizes of its operands, which "
+                                  "depend on data, is not known"));
         else if (isData(dim) && !bound(*ir::exprOf(dim)))
           node.unsupported(strCat("dimension ", d, " of its result is (", textOf(dim),
                                   "), of which the most that there can be is not known"));
@@ -85,7 +85,7 @@ Status DataSizeResolver::visit(Operation* op) {
     if (!node.failed()) rewrite(node, op);
     if (const std::optional<Issue>& issue = node.issue())
       return Status(issue->kind == Issue::Kind::kInvalid ? StatusCode::kInvalidArgument : StatusCode::kUnimplemented,
-                    strCat(def.op, " '", def.name, "': ", issue->reason));
+                    strCat(def.op, def.name.empty() ? "" : " '" + def.name + "'", ": ", issue->reason));
     if (op->use_empty() && !op->hasAttr(kDataSizeAttr)) {
       for (Value result : op->getResults()) truth_.erase(result);  // Its address may become another one's.
       return op->erase(), okStatus();
@@ -248,9 +248,9 @@ void DataSizeResolver::order(NodeContext& node, Operation* op, int64_t axis) {
   if (const auto dims = dataDims(x, {axis}); !dims.empty()) {
     auto top = dyn_cast<ir::TopIndicesOp>(op);
     const bool least = top && !top.getLargest();
-    Value last = !least                                               ? extreme(node, x, /*largest=*/false)
+    Value last = !least                                             ? extreme(node, x, /*largest=*/false)
                  : isa<FloatType>(ir::tensorOf(x).getElementType()) ? node.scalarLike(x, std::nan(""))
-                                                                      : extreme(node, x, /*largest=*/true);
+                                                                    : extreme(node, x, /*largest=*/true);
     replaceOperand(op, 0, filled(node, x, dims, last));
   }
   infer(node, op);
@@ -330,8 +330,8 @@ void DataSizeResolver::scatterNd(NodeContext& node, ir::ScatterNdOp op) {
 void DataSizeResolver::scatterElements(NodeContext& node, ir::ScatterElementsOp op) {
   const auto dims = dataDims(op.getUpdates());
   if (op.getAdvance() || op.getWraps()) return fixedBut(node, op, {});
-  Value at = indices(node, op.getIndices(), op.getData(), static_cast<int64_t>(op.getAxis()),
-                     scalarOf(node, INT32_MAX));
+  Value at =
+      indices(node, op.getIndices(), op.getData(), static_cast<int64_t>(op.getAxis()), scalarOf(node, INT32_MAX));
   if (!dims.empty() && dataDims(op.getIndices()).empty() && at)
     at = node.op("where", {present(node, op.getUpdates(), dims), at, node.scalarLike(at, INT32_MAX)});
   replaceOperand(op, 1, at);
@@ -381,7 +381,8 @@ void DataSizeResolver::slice(NodeContext& node, ir::SliceOp op) {
     const int64_t step = op.getSteps()[d];
     const bool isFixed = !hasDataSize(*start) && start->lowerBound().value_or(-1) >= 0 && step > 0;
     if ((isData(from[d]) || isData(to[d]) || hasDataSize(*start)) && !isFixed) {
-      Value at = node.op("add", {node.range(SymDim{0}, boundDim(to[d]), step, ElementType::kI64), number(node, *start)});
+      Value at =
+          node.op("add", {node.range(SymDim{0}, boundDim(to[d]), step, ElementType::kI64), number(node, *start)});
       picked.emplace_back(static_cast<int64_t>(d), at);
       starts.push_back({0});
       sizes.push_back(ir::symShape(ir::tensorOf(x))[d]);

@@ -93,7 +93,7 @@ class DataSizeResolver {
   std::map<std::string, Value> counts_;        ///< By data size.
   std::map<std::string, shape::DimExpr> bounds_;
   std::map<std::string, std::string> same_;  ///< Other names of data sizes.
-  std::map<std::string, Value> numbers_;  ///< By text; each is before whatever reads it.
+  std::map<std::string, Value> numbers_;     ///< By text; each is before whatever reads it.
 };
 
 /// On the op that computes a count: the name of the data size, and the bound of it.

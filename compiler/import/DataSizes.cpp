@@ -32,8 +32,8 @@ Value cutToDataSize(NodeContext& node, Value x, int64_t dim, Value count) {
   llvm::replace(output, '\'', '_');  // Names with it have no text.
   const std::string name = strCat(kDataSizePrefix.str(), base::clipped(output));
   Builder b(node.context());
-  count.getDefiningOp()->setAttr(
-      kDataSizeAttr, b.getArrayAttr({b.getStringAttr(name), b.getStringAttr(bound->text())}));
+  count.getDefiningOp()->setAttr(kDataSizeAttr,
+                                 b.getArrayAttr({b.getStringAttr(name), b.getStringAttr(bound->text())}));
   sizes[static_cast<size_t>(dim)] = node.symDim(DimExpr::symbol(name));
   const Ints ones(sizes.size(), 1);
   return node.slice(x, SymShape(sizes.size(), SymDim{0}), sizes, ones);
@@ -66,7 +66,8 @@ interp::Tensor firstOf(const interp::Tensor& whole, const Shape& shape) {
   for (int64_t i = 0, count = part.count(); i < count; ++i) {
     int64_t rest = i, offset = 0;
     for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) offset += rest % shape[d] * from[d];
-    std::memcpy(part.writable() + static_cast<size_t>(i) * unit, whole.data() + static_cast<size_t>(offset) * unit, unit);
+    std::memcpy(part.writable() + static_cast<size_t>(i) * unit, whole.data() + static_cast<size_t>(offset) * unit,
+                unit);
   }
   return part;
 }
@@ -382,8 +383,7 @@ Status DataSizeResolver::addOutputs() {
   for (unsigned i = 0; i < before; ++i) attributes.push_back(main_.getResultAttrDict(i));
   if (!pieces.empty())
     attributes.push_back(b.getDictionaryAttr(b.getNamedAttr("hpu.name", b.getStringAttr(ir::kDataSizesName))));
-  main_.setType(
-      FunctionType::get(main_.getContext(), main_.getBody().getArgumentTypes(), end->getOperandTypes()));
+  main_.setType(FunctionType::get(main_.getContext(), main_.getBody().getArgumentTypes(), end->getOperandTypes()));
   main_.setAllResultAttrs(attributes);
   ir::setDataSizes(main_->getParentOfType<ModuleOp>(), sizes);
   return okStatus();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes that depend on data: how many elements NonZero finds. While a model is imported such a size is a free dimension
 // as any other (a *data size*); then resolveDataSizes() takes it out of the module, before anything looks at sizes.
-// The one thing to know: from then on a tensor has the largest size that the data can ask for, its *bound*, of which the
-// elements that there are come first along each dimension. What is behind them is never read as data; how many there
-// are is computed on the device, and leaves it in an output of its own.
+// The one thing to know: from then on a tensor has the largest size that the data can ask for, its *bound*, of which
+// the elements that there are come first along each dimension. What is behind them is never read as data; how many
+// there are is computed on the device, and leaves it in an output of its own.
 //
 //   Value count = ...;                                          // i64, rank 0
 //   Value found = cutToDataSize(node, places, 1, count);        // [2, 'computed size of nonzero'] of [2, 8400]

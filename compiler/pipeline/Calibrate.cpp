@@ -4,8 +4,8 @@
 // the phase precision, so that the products and their names are the same.
 #include "base/ModelPath.h"
 #include "base/StatusMacros.h"
-#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/DataSizes.h"
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/precision/Fp8.h"

@@ -310,5 +310,76 @@ class NonZeroAlone(unittest.TestCase):
                         self.assertEqual(value.shape, expected[output].shape)
 
 
+class TwoFreeSizes(unittest.TestCase):
+    """Selections out of [batch, rows, 6], whose number has a bound that is a product of free sizes."""
+
+    def check(self, build, sizes, dims):
+        net = Net()
+        outputs = [helper.make_empty_tensor_value_info(name) for name in build(net)]
+        graph = helper.make_graph(net.nodes, "g", [helper.make_tensor_value_info("x", FLOAT, ["batch", "rows", 6])], outputs,
+                                  net.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        with openhpu.Session(openhpu.compile(model, cache="", dims=dims)) as session:
+            for batch, rows in sizes:
+                some = RANDOM.standard_normal((batch, rows, 6)).astype(np.float32)
+                for x in (some, np.abs(some) + 1, -np.abs(some)):
+                    got = session.run({"x": x})
+                    for name, expected in evaluate(model, {"x": x}).items():
+                        self.assertEqual(got[name].shape, np.shape(expected), (name, batch, rows))
+                        np.testing.assert_allclose(got[name], expected, rtol=2e-5, atol=1e-5, err_msg=f"{name} {batch} {rows}")
+
+    @staticmethod
+    def anchors(net):
+        first = net.op("Gather", "x", net.const(0), axis=2)
+        found = net.op("Transpose", net.op("NonZero", net.op("Greater", first, net.const(0, np.float32))), perm=[1, 0])
+        rows = net.op("GatherND", "x", found)
+        images = net.op("Gather", found, net.const(0), axis=1)
+        weights = net.op("Gather", net.op("ReduceMax", "x", axes=[1], keepdims=0), images, axis=0)
+        k = net.op("Min", net.count(rows), net.const([7]))
+        _, best = net.op("TopK", net.op("Gather", rows, net.const(1), axis=1), k, outputs=2)
+        return [found, net.op("Mul", rows, weights), net.op("Gather", rows, best, axis=0),
+                net.op("ReduceSum", rows, net.const([0])), net.op("Concat", rows, weights, axis=0),
+                net.op("Reshape", net.op("Transpose", rows, perm=[1, 0]), net.const([-1]))]
+
+    def test_anchors(self):
+        self.check(self.anchors, [(1, 1), (1, 90), (5, 1), (5, 90), (3, 31)], {"batch": (1, 5), "rows": (1, 90)})
+
+    def test_none_at_all(self):
+        def places(net):
+            return [net.op("NonZero", "x"), net.op("ReduceSum", net.masked("x"), net.const([0]))]
+        self.check(places, [(0, 1), (0, 9), (1, 0), (0, 0), (2, 9)], {"batch": (0, 2), "rows": (0, 9)})
+
+
+class TopKOfAValue(unittest.TestCase):
+    """k is an input: none, all, ties, NaN."""
+
+    def check(self, dtype, shape, axis, largest, counts):
+        kind = helper.mapping.NP_TYPE_TO_TENSOR_TYPE[np.dtype(dtype)]
+        node = helper.make_node("TopK", ["x", "k"], ["values", "indices"], axis=axis, largest=largest)
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", kind, shape),
+                                                helper.make_tensor_value_info("k", TensorProto.INT64, [1])],
+                                  [helper.make_empty_tensor_value_info(name) for name in ("values", "indices")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        with openhpu.Session(openhpu.compile(model, cache="", dims={"k": (0, shape[axis])})) as session:
+            for count in counts:
+                x = RANDOM.integers(0, 4, shape).astype(dtype)
+                if x.dtype.kind == "f":
+                    x[RANDOM.random(shape) < 0.1] = np.nan
+                    x[RANDOM.random(shape) < 0.1] = -np.inf
+                rank = np.nan_to_num(x.astype(np.float64), nan=1e9, neginf=-1e9)  # NaN is above all numbers.
+                order = np.argsort(-rank if largest else rank, axis=axis, kind="stable")
+                expected = np.take(order, np.arange(count), axis=axis)
+                got = session.run({"x": x, "k": np.array([count], np.int64)})
+                np.testing.assert_array_equal(got["indices"], expected)
+                np.testing.assert_array_equal(got["values"], np.take_along_axis(x, expected, axis))
+
+    def test_counts_types_and_axes(self):
+        for dtype in ("float32", "float16", "int8", "int32", "int64", "uint8"):
+            for largest in (0, 1):
+                with self.subTest(dtype=dtype, largest=largest):
+                    self.check(dtype, [3, 40], 1, largest, [0, 1, 2, 39, 40])
+                    self.check(dtype, [20, 3], 0, largest, [20, 0, 5])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -57,8 +57,8 @@ class Session {
   Executable executable_;
   Stream stream_;
   std::vector<Buffer> inputBuffers_, outputBuffers_;
-  std::vector<HostTensor> outputs_;  ///< As the launch writes them.
-  std::vector<HostTensor> found_;    ///< Of sizes that depend on data: as the model has them.
+  std::vector<HostTensor> outputs_;           ///< As the launch writes them.
+  std::vector<HostTensor> found_;             ///< Of sizes that depend on data: as the model has them.
   std::vector<std::vector<uint8_t>> states_;  ///< By state of the recipe: its memory, before a run and after one.
   std::vector<Shape> inputShapes_;            ///< Of the last run of a recipe with free dimensions.
   InputValues inputValues_;                   ///< Likewise.

@@ -1,6 +1,6 @@
 // Two sizes that depend on data and would have to be equal: no launch can tell.
 // RUN: not hpu-compile %s --stop-after import -o - -q 2>&1 | FileCheck %s
-// CHECK: add 'add': its sizes computed size of {{a|b}} and {{.*}} have to be equal, and one of them depends on data, so that no launch can tell
+// CHECK: add: its sizes computed size of {{a|b}} and {{.*}} have to be equal, and one of them depends on data, so that no launch can tell
 #a = #hpu.layout<symbols = ["computed size of a"]>
 #b = #hpu.layout<symbols = ["computed size of b"]>
 func.func @main(%x: tensor<10xf32>, %some: tensor<i64>, %other: tensor<i64>) -> tensor<?xf32, #a> {

@@ -485,7 +485,8 @@ Program dataSizesSample() {
   auto dynamic = std::make_shared<Dynamic>(*program.dynamic);
   dynamic->exprs.push_back({SizeExpr::Kind::kConstant, program.outputs[1].type.bytes(), {}});
   for (const StoragePlacement& placement : dynamic->placements)
-    if (placement.op == 1) dynamic->storages[placement.storage].bytes = static_cast<uint32_t>(dynamic->exprs.size() - 1);
+    if (placement.op == 1)
+      dynamic->storages[placement.storage].bytes = static_cast<uint32_t>(dynamic->exprs.size() - 1);
   program.dynamic = dynamic;
   program.dataSizes = {{0, 0, 1}, {0, 1, 0}};
   return program;
