@@ -20,7 +20,7 @@ TEST_F(Importer, ReportsAllUnsupportedNodesAtOnceAndNothingThatFollowsFromThem) 
   OnnxBuilder builder;
   builder.input("x", ElementType::kF32, {2, 3}).input("k", ElementType::kI64, {1});
   builder.node("NonMaxSuppression", "nms", {"x", "x"}, {"a"}).node("Relu", "after", {"a"}, {"b"});
-  builder.node("TopK", "top", {"x", "k"}, {"v", "i"}).node("Fused", "own", {"x"}, {"c"}, {}, "com.example");
+  builder.node("Unique", "top", {"x"}, {"v"}).node("Fused", "own", {"x"}, {"c"}, {}, "com.example");
   builder.node("Relu", "fine", {"x"}, {"d"}).output("b").output("v").output("c").output("d");
   auto module = import(builder);
   ASSERT_FALSE(module.ok());
@@ -31,7 +31,7 @@ TEST_F(Importer, ReportsAllUnsupportedNodesAtOnceAndNothingThatFollowsFromThem) 
   EXPECT_EQ(unsupported_[2].node, "own");
   EXPECT_THAT(unsupported_[2].reason, HasSubstr("com.example"));
   EXPECT_THAT(module.status().message(), HasSubstr("3 problems"));
-  EXPECT_THAT(module.status().message(), HasSubstr("TopK 'top' (opset 17, 2x3xf32)"));
+  EXPECT_THAT(module.status().message(), HasSubstr("Unique 'top' (opset 17, 2x3xf32)"));
   EXPECT_THAT(module.status().message(), Not(HasSubstr("after")));
 }
 
