@@ -34,22 +34,33 @@ Value positionsAlong(NodeContext& node, const SymDim& size, size_t dim, size_t r
   return node.reshape(node.range(SymDim{0}, size, 1, element), shape);
 }
 
-/// For each element of x, i32 of rank 1, the sum of those before it: all pairs of a block, and of as many blocks what
-/// is before each, by the same in turn.
+constexpr int64_t kBlock = 64;
+
+/// For each element of x, i32 of rank 1, the sum of those before it, by all pairs.
+Value sumsByPairs(NodeContext& node, Value x) {
+  const SymDim size = ir::symShape(NodeContext::typeOf(x))[0];
+  Value from = positionsAlong(node, size, 0, 2, ElementType::kI32),
+        to = positionsAlong(node, size, 1, 2, ElementType::kI32);
+  Value before = node.op("less", {from, to});
+  Value counted = node.op("where", {before, node.reshape(x, {size, SymDim{1}}), node.scalarLike(x, 0)});
+  return node.op("reduce_sum", counted, {{"axes", Ints{0}}, {"keepdims", false}});
+}
+
+/// The same along rows of kBlock, as a product: their sums, at most kBlock * kBlock, are exact.
+Value sumsOfRows(NodeContext& node, Value rows) {
+  std::vector<float> before(kBlock * kBlock);
+  for (int64_t from = 0; from < kBlock; ++from)
+    for (int64_t to = from + 1; to < kBlock; ++to) before[static_cast<size_t>(from * kBlock + to)] = 1;
+  Value matrix = node.constantTensor(Tensor::of<float>(ElementType::kF32, {kBlock, kBlock}, before), "before");
+  Value sums = node.op("matmul", {node.cast(rows, node.builder().getF32Type()), matrix}, {{"exact", true}});
+  return node.cast(sums, i32(node));
+}
+
+/// For each element of x, i32 of rank 1, the sum of those before it: what is before it in its block, and what is in the
+/// blocks before, which is found in turn. Elements are at most 1 on the outer of two levels.
 Value sumsBefore(NodeContext& node, Value x, const DimExpr& size, int levels) {
-  constexpr int64_t kBlock = 64;
-  auto pairwise = [&](Value each, size_t dim) {  // Along `dim`, which becomes two: from and to.
-    SymShape shape = ir::symShape(NodeContext::typeOf(each));
-    const SymDim along = shape[dim];
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, SymDim{1});
-    Value from = positionsAlong(node, along, 0, 2, ElementType::kI32),
-          to = positionsAlong(node, along, 1, 2, ElementType::kI32);
-    Value counted =
-        node.op("where", {node.op("less", {from, to}), node.reshape(each, shape), node.scalarLike(each, 0)});
-    return node.op("reduce_sum", counted, {{"axes", Ints{static_cast<int64_t>(dim)}}, {"keepdims", false}});
-  };
   const std::optional<int64_t> known = size.constant();
-  if (!x || levels == 0 || (known && *known <= 2 * kBlock)) return x ? pairwise(x, 0) : Value();
+  if (!x || levels == 0 || (known && *known <= 2 * kBlock)) return x ? sumsByPairs(node, x) : Value();
   const std::optional<DimExpr> blocks = size.ceilDiv(kBlock);
   const auto whole = blocks ? blocks->times(kBlock) : std::nullopt;
   if (!whole) return node.needsSize("the number of its elements"), Value();
@@ -57,9 +68,10 @@ Value sumsBefore(NodeContext& node, Value x, const DimExpr& size, int levels) {
   Value padded = node.op("pad", x, {{"low", none}, {"high", Ints{kBlock - 1}}, {"value", 0.0}});
   padded = node.slice(padded, SymDim{0}, node.symDim(whole), one);
   Value rows = node.reshape(padded, {node.symDim(blocks), SymDim{kBlock}});
+  if (!rows) return {};
   Value ahead =
       sumsBefore(node, node.op("reduce_sum", rows, {{"axes", one}, {"keepdims", false}}), *blocks, levels - 1);
-  Value sums = node.op("add", {pairwise(rows, 1), node.reshape(ahead, {node.symDim(blocks), SymDim{1}})});
+  Value sums = node.op("add", {sumsOfRows(node, rows), node.reshape(ahead, {node.symDim(blocks), SymDim{1}})});
   return node.slice(node.reshape(sums, {node.symDim(whole)}), SymDim{0}, node.symDim(size), one);
 }
 

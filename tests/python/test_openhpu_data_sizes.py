@@ -298,6 +298,12 @@ class NonZeroAlone(unittest.TestCase):
         again = openhpu.Recipe(type(recipe._core).from_bytes(recipe.to_bytes()))
         self.assertEqual(again.data_sizes, {"places": [1]})
 
+    def test_places_are_exact_in_narrow_types(self):
+        for precision in ("bf16", "f16", "fp8"):
+            with self.subTest(precision=precision):
+                self.check(alone(FLOAT, [70, 90]), np.ones((70, 90), np.float32),
+                           RANDOM.integers(0, 2, (70, 90)).astype(np.float32), precision=precision)
+
     def test_the_interpreter_and_narrow_types(self):
         x = RANDOM.standard_normal((40, 6)).astype(np.float32)
         for name in ("rows", "top_rows", "joined"):
