@@ -32,7 +32,8 @@ constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
 /// Finds names again and sets them.
 class Namer {
  public:
-  Namer(ModuleOp module, DictionaryAttr samples) : module_(module), context_(module.getContext()) {
+  Namer(ModuleOp module, DictionaryAttr samples, bool fromPhase)
+      : module_(module), context_(module.getContext()), fromPhase_(fromPhase) {
     for (NamedAttribute each : samples) {
       const int64_t sample = cast<IntegerAttr>(each.getValue()).getInt();
       symbols_.emplace_back(DimExpr::symbol(each.getName().str()), sample);
@@ -132,7 +133,10 @@ class Namer {
       const bool holds = name && !name.empty() && DimExpr::parse(name.getValue()).evaluate(samples_) == size;
       to.push_back({size, holds ? name : StringAttr()});
     }
-    if (isa<ir::ReshapeOp>(op)) nameParts(from, to = ir::namedLike(from, to));
+    if (isa<ir::ReshapeOp>(op)) {
+      to = ir::namedLike(from, to);
+      if (fromPhase_ && !old) nameParts(from, to);
+    }
     bool isAny = false;
     SmallVector<mlir::Attribute> names;
     for (auto [d, dim] : llvm::enumerate(to)) {
@@ -206,6 +210,7 @@ class Namer {
 
   ModuleOp module_;
   MLIRContext* context_;
+  const bool fromPhase_;
   shape::SymbolBindings samples_;
   std::vector<SymInt> symbols_;
   std::vector<int64_t> primes_;          ///< By symbol.
@@ -548,9 +553,9 @@ Status rebindModule(ModuleOp module, const std::map<std::string, int64_t>& sampl
   return okStatus();
 }
 
-Status nameSizes(ModuleOp module) {
+Status nameSizes(ModuleOp module, bool fromPhase) {
   auto samples = module->getAttrOfType<DictionaryAttr>(ir::kSamplesAttr);
-  return samples ? Namer(module, samples).run() : okStatus();
+  return samples ? Namer(module, samples, fromPhase).run() : okStatus();
 }
 
 }  // namespace hpu::importer
