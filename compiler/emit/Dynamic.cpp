@@ -381,7 +381,9 @@ class Builder {
           user.strides.push_back(named(late.getAs<ArrayAttr>("strides")[d]).value_or(exprs_->constant(stride)));
           names.push_back(named(late.getAs<ArrayAttr>("sizes")[d]).has_value());
         }
-        user.offset = number(late.getAs<StringAttr>("offset"));
+        // A single element has no strides: it is the first one, or the verifier sees it.
+        const auto offset = late.getAs<StringAttr>("offset");
+        if (!user.strides.empty() || offset.getValue() != "0") user.offset = number(offset);
       }
     return cut;
   }

@@ -4,6 +4,7 @@
 #include "compiler/emit/Emit.h"
 
 #include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/DataSizes.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/sched/SchedRecords.h"
@@ -31,6 +32,8 @@ class Emitter {
     program_->target = options_.target;
     program_->numSignals = source_.getNumSignals();
     addStates();
+    for (const ir::DataSize& size : ir::dataSizes(source_->getParentOfType<ModuleOp>()))
+      program_->dataSizes.push_back({size.output, size.dim, size.element});
     Status status;
     for (Operation& op : source_.getBody().front()) {
       TypeSwitch<Operation*>(&op)

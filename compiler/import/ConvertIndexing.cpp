@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX ops that index element by element. Those without a kernel (GatherND, NonZero, CumSum) import when all their
-// operands are known at import, as in masks and tables that exporters compute in the graph.
+// ONNX ops that index element by element. Those without a kernel (GatherND, NonZero, CumSum) are evaluated when all
+// their operands are known at import, as in masks and tables that exporters compute in the graph; else they are made of
+// others.
 #include "base/Format.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/OpTable.h"
 #include "compiler/interp/Elements.h"
 
@@ -61,6 +63,7 @@ int64_t sliceCount(const Shape& shape, int64_t depth) {
 }
 
 void convertGatherNd(NodeContext& node) {
+  if (!node.constant(0) || !node.constant(1)) return gatherTuples(node);
   auto in = operands(node, 2);
   if (!in) return;
   const Tensor &data = (*in)[0], &indices = (*in)[1];
@@ -151,6 +154,7 @@ void convertTensorScatter(NodeContext& node) {
 }
 
 void convertNonZero(NodeContext& node) {
+  if (!node.constant(0)) return findNonZero(node);
   auto in = operands(node, 1);
   if (!in) return;
   const Tensor& x = (*in)[0];
@@ -228,13 +232,14 @@ void convertCumSum(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"GatherND", 11, kNewestOpset, convertGatherNd, "", "operands known at import"},
+    {"GatherND", 11, kNewestOpset, convertGatherNd, "", "tuples of a known length"},
     {"GatherElements", 11, kNewestOpset, convertGatherElements, "gather_elements"},
     {"ScatterND", 11, kNewestOpset, convertScatterNd, "scatter_nd"},
     {"ScatterElements", 11, kNewestOpset, convertScatterElements, "scatter_elements"},
     {"Scatter", 9, 10, convertScatterElements, "scatter_elements"},
     {"TensorScatter", 24, kNewestOpset, convertTensorScatter, "scatter_elements"},
-    {"NonZero", 9, kNewestOpset, convertNonZero, "", "operands known at import"},
+    {"NonZero", 9, kNewestOpset, convertNonZero},
+    {"Compress", 9, kNewestOpset, convertCompress, "", "a condition that is surely not too long"},
     {"CumSum", 11, kNewestOpset, convertCumSum, "", "a constant axis"},
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/OpTable.h"
 
 namespace hpu::importer {
@@ -178,7 +179,8 @@ std::optional<SliceRange> symbolicRange(const DimExpr& extent, const DimExpr& st
 }
 
 /// The same as simple as it can be. A size that is the same unless there is nothing to take it from is that size:
-/// models rely on it. That it is there is found when the sizes are given: slice verifies it.
+/// models rely on it. That it is there is found when the sizes are given: slice verifies it. Of what data decides it
+/// often is not.
 std::optional<SliceRange> simpleRange(const DimExpr& extent, const DimExpr& start, const DimExpr& end, int64_t step) {
   const auto range = symbolicRange(extent, start, end, step);
   if (!range) return std::nullopt;
@@ -189,14 +191,14 @@ std::optional<SliceRange> simpleRange(const DimExpr& extent, const DimExpr& star
   bool emptyAlike = true;  // Whichever of the dimensions is 0, the extent is.
   for (const std::string& name : names) {
     any[name] = {0, shape::Interval::kNoHigh};
-    some[name] = {1, shape::Interval::kNoHigh};
+    some[name] = {hasDataSize(DimExpr::symbol(name)) ? 0 : 1, shape::Interval::kNoHigh};
     const std::optional<DimExpr> without = extent.substitute({{name, 0}});
     emptyAlike &= without && without->constant() == 0;
   }
   if (const DimExpr size = range->size.simplified(some); emptyAlike && size.isConstant())
     return SliceRange{range->start.simplified(some), size};
   const DimExpr first = range->start.simplified(any);
-  if (start.isConstant() && end.isConstant() && !extent.isConstant()) {
+  if (start.isConstant() && end.isConstant() && !extent.isConstant() && !hasDataSize(extent)) {
     const auto alone = symbolicRange(DimExpr::symbol("extent"), start, end, step);
     const DimExpr size = alone ? alone->size.simplified({{"extent", {1, shape::Interval::kNoHigh}}}) : DimExpr(0);
     if (alone && size.isConstant()) return SliceRange{first, size};

@@ -200,7 +200,7 @@ constexpr OpRow kRows[] = {
     {"Hardmax", 1, kNewestOpset, convertHardmax},
     {"ArgMax", 1, kNewestOpset, convertArg},
     {"ArgMin", 1, kNewestOpset, convertArg},
-    {"TopK", 1, kNewestOpset, convertTopK, "top_indices", "k known at import"},
+    {"TopK", 1, kNewestOpset, convertTopK, "top_indices", "a k that is constant, follows from sizes, or is an input"},
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/EvaluateGraph.h"
 
+#include "base/StatusMacros.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/interp/Interpreter.h"
 #include "compiler/support/Units.h"
@@ -23,7 +25,8 @@ StatusOr<std::vector<Tensor>> evaluateGraph(const Graph& graph, const std::vecto
       result.op = op->getName().stripDialect().str();
       observer(result, value);
     };
-  return evaluateFunction(graph.impl().main(), inputs, show);
+  HPU_ASSIGN(std::vector<Tensor> outputs, evaluateFunction(graph.impl().main(), inputs, show));
+  return importer::withTrueSizes(*graph.impl().module, std::move(outputs));
 }
 
 }  // namespace hpu::interp

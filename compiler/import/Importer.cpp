@@ -8,6 +8,7 @@
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuDialect.h"
 #include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
 #include "compiler/support/CreateOp.h"
@@ -179,6 +180,7 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
   HPU_RETURN_IF_ERROR(checkData(*module, path));
   HPU_RETURN_IF_ERROR(checkSizes(*module, path));
   HPU_RETURN_IF_ERROR(checkModule(*module, path));
+  HPU_RETURN_IF_ERROR(resolveDataSizes(*module).withContext(strCat("'", path, "'")));
   if (auto name = (*module)->getAttrOfType<StringAttr>("hpu.model"); !name || name.empty())
     (*module)->setAttr("hpu.model", StringAttr::get(&context, programName("", path)));
   return module;

@@ -32,7 +32,8 @@ constexpr llvm::StringLiteral kSameSizesAttr = "hpu.same_sizes";
 /// Finds names again and sets them.
 class Namer {
  public:
-  Namer(ModuleOp module, DictionaryAttr samples) : module_(module), context_(module.getContext()) {
+  Namer(ModuleOp module, DictionaryAttr samples, bool fromPhase)
+      : module_(module), context_(module.getContext()), fromPhase_(fromPhase) {
     for (NamedAttribute each : samples) {
       const int64_t sample = cast<IntegerAttr>(each.getValue()).getInt();
       symbols_.emplace_back(DimExpr::symbol(each.getName().str()), sample);
@@ -102,6 +103,22 @@ class Namer {
     return name.isUnknown() ? StringAttr() : StringAttr::get(context_, name.text());
   }
 
+  /// Of a size that is parted into several, what has no name gets that of its number, where the parts then have as many
+  /// elements as the whole for all sizes.
+  void nameParts(const SymShape& from, SymShape& to) const {
+    auto elements = [](const SymShape& shape) {
+      SymInt product = 1;
+      for (const SymDim& dim : shape) product *= ir::numberOf(dim);
+      return product;
+    };
+    const SymInt whole = elements(from);
+    if (whole.isUnknown() || elements(to) == whole) return;
+    SymShape named = to;
+    for (SymDim& dim : named)
+      if (auto found = known_.find(dim.size); !dim.isNamed() && found != known_.end()) dim.symbol = found->second;
+    if (elements(named) == whole) to = std::move(named);
+  }
+
   /// The sizes that an op states get names where they are not the operand's.
   void nameStated(Operation* op) {
     const bool isSlice = isa<ir::SliceOp>(op), isResize = isa<ir::ResizeOp>(op);
@@ -116,7 +133,10 @@ class Namer {
       const bool holds = name && !name.empty() && DimExpr::parse(name.getValue()).evaluate(samples_) == size;
       to.push_back({size, holds ? name : StringAttr()});
     }
-    if (isa<ir::ReshapeOp>(op)) to = ir::namedLike(from, to);
+    if (isa<ir::ReshapeOp>(op)) {
+      to = ir::namedLike(from, to);
+      if (fromPhase_ && !old) nameParts(from, to);
+    }
     bool isAny = false;
     SmallVector<mlir::Attribute> names;
     for (auto [d, dim] : llvm::enumerate(to)) {
@@ -193,6 +213,7 @@ class Namer {
 
   ModuleOp module_;
   MLIRContext* context_;
+  const bool fromPhase_;
   shape::SymbolBindings samples_;
   std::vector<SymInt> symbols_;
   std::vector<int64_t> primes_;          ///< By symbol.
@@ -541,9 +562,9 @@ Status rebindModule(ModuleOp module, const std::map<std::string, int64_t>& sampl
   return okStatus();
 }
 
-Status nameSizes(ModuleOp module) {
+Status nameSizes(ModuleOp module, bool fromPhase) {
   auto samples = module->getAttrOfType<DictionaryAttr>(ir::kSamplesAttr);
-  return samples ? Namer(module, samples).run() : okStatus();
+  return samples ? Namer(module, samples, fromPhase).run() : okStatus();
 }
 
 }  // namespace hpu::importer

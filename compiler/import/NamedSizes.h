@@ -27,8 +27,9 @@ mlir::DictionaryAttr samplesAttr(mlir::MLIRContext* context, const std::map<std:
 
 /// Gives every value of a module with representatives the names of its sizes again, as they follow from those of the
 /// arguments: phases make ops and types without. A module without representatives is left as it is. Errors: kInternal
-/// for a size that depends on a representative and has no name.
-Status nameSizes(mlir::ModuleOp module);
+/// for a size that depends on a representative and has no name. `fromPhase`: guards are known, and reshapes without
+/// names may be a phase's own, which parts a dimension as another value is parted; before, a number is the model's.
+Status nameSizes(mlir::ModuleOp module, bool fromPhase = true);
 
 /// What must hold between sizes of a launch so that the model's operands fit together, as far as names do not say it.
 struct SizeGuard {

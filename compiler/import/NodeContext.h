@@ -156,6 +156,8 @@ class NodeContext {
   /// A free dimension stands in the way: adds how to fix its size.
   void needsSize(std::string reason) { fail(Issue::Kind::kFreeDimension, std::move(reason)); }
   bool failed() const { return issue_.has_value(); }
+  /// The first failure.
+  const std::optional<Issue>& issue() const { return issue_; }
 
   mlir::OpBuilder& builder() { return builder_; }
   mlir::MLIRContext* context() { return builder_.getContext(); }

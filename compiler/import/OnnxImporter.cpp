@@ -6,6 +6,7 @@
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/GraphCheck.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Interpreter.h"
@@ -92,6 +93,7 @@ StatusOr<OwningModule> OnnxImporter::run() {
   if (Status size = checkSize(); !size.ok() && issues_.empty()) return size;
   addOutputs();
   if (!issues_.empty()) return failure();
+  HPU_RETURN_IF_ERROR(resolveDataSizes(*module_).withContext(strCat("'", model_.path, "'")));
   removeDeadOps();
   return std::move(module_);
 }
@@ -179,6 +181,12 @@ void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string rea
     if (value->second.elements) llvm::for_each(value->second.elements->values, add);
     if (value->second.value) llvm::for_each(NodeContext::dims(NodeContext::typeOf(value->second.value)), add);
   }
+  // No option gives a size to these.
+  for (const std::string& name : names)
+    if (hasDataSize(DimExpr::symbol(name)) && kind == Issue::Kind::kFreeDimension) {
+      kind = Issue::Kind::kUnsupported;
+      reason += strCat(" that depends on data (", name, ")");
+    }
   issues_.push_back({kind, node.name, node.op, std::move(details), std::move(reason), std::move(names)});
 }
 

@@ -288,7 +288,7 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
     if (!status.ok()) status = withStandIns(status, represented.samples);
     if (status.ok()) status = checkRepresented(*trial, isSmall(sizes));
     if (status.ok()) {
-      status = nameSizes(*trial);
+      status = nameSizes(*trial, /*fromPhase=*/false);
       if (status.ok()) {
         module.getBodyRegion().takeBody(trial->getBodyRegion());
         module->setAttrs((*trial)->getAttrDictionary());

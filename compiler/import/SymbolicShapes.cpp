@@ -311,6 +311,20 @@ bool reduceProduct(NodeContext& node) {
   return true;
 }
 
+/// The least or greatest of all sizes.
+bool reduceExtremum(NodeContext& node, bool isMax) {
+  std::optional<ShapeElements> data = node.elements(0);
+  if (!data || data->isScalar || data->values.empty()) return false;
+  const bool isAll = node.numInputs() < 2 || node.constantInts(1);
+  const Ints axes = node.has(1) ? node.constantInts(1).value_or(Ints{-2}) : node.integers("axes", Ints{0});
+  if (!isAll || axes.size() > 1 || (!axes.empty() && axes[0] != 0 && axes[0] != -1)) return false;
+  Element result = data->values[0];
+  for (const Element& each : llvm::ArrayRef(data->values).drop_front())
+    result = combine(isMax ? "Max" : "Min", result, each);
+  node.setOutput(0, ShapeElements{data->element, node.integer("keepdims", 1) == 0, {result}});
+  return true;
+}
+
 }  // namespace
 
 bool convertSymbolically(NodeContext& node) {
@@ -329,6 +343,7 @@ bool convertSymbolically(NodeContext& node) {
   if (op == "Unsqueeze") return unsqueeze(node);
   if (op == "Cast") return cast(node);
   if (op == "ReduceProd") return reduceProduct(node);
+  if (op == "ReduceMax" || op == "ReduceMin") return reduceExtremum(node, op == "ReduceMax");
   return false;
 }
 

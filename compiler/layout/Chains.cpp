@@ -102,6 +102,9 @@ Operation* onlyReader(Operation* unit, std::string* why) {
     return nullptr;
   };
   if (!isa<BundleOp, ClusterOp>(unit) || unit->getNumResults() != 1) return refuse("it has several results");
+  // Tiles that are placed at launch have a dimension to be cut along.
+  if (shapeOf(unit->getResult(0)).empty() && unit->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr))
+    return refuse("it is a single number");
   Operation* reader = nullptr;
   bool several = false;
   forEachRead(unit->getResult(0), [&](OpOperand& read) {
@@ -110,10 +113,6 @@ Operation* onlyReader(Operation* unit, std::string* why) {
   });
   if (several) return refuse("several units read it");
   if (!reader || !isa<BundleOp, ClusterOp>(reader)) return refuse("a copy or the caller reads it");
-  // Where sizes are given late, slices in SRAM are of a dimension.
-  if (cast<RankedTensorType>(unit->getResult(0).getType()).getRank() == 0 &&
-      unit->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr))
-    return refuse("it is a scalar");
   // Its data may be copied first, and what it does not update has to stay.
   if (layout::updatedBy(unit) || layout::updatedBy(reader)) return refuse("a scatter updates a tensor in HBM");
   return reader;

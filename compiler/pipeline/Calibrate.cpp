@@ -4,6 +4,7 @@
 // the phase precision, so that the products and their names are the same.
 #include "base/ModelPath.h"
 #include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/DataSizes.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/pipeline/Pipeline.h"
@@ -42,6 +43,7 @@ void watchProducts(func::FuncOp main) {
     }
   }
   end->setOperands(results);
+  setDataSizes(main->getParentOfType<ModuleOp>(), {});
   main.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), types));
   main.setAllResultAttrs(attributes);
   for (Operation& op : llvm::make_early_inc_range(llvm::reverse(block)))

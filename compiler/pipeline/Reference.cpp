@@ -4,6 +4,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/interp/Interpreter.h"
 
@@ -27,6 +28,7 @@ StatusOr<std::vector<ReferenceTensor>> interpret(const Graph& graph, const std::
       return invalidArgument(
           "the graph is a program, which has no ops to interpret; give the model that it is made of");
     HPU_ASSIGN(outputs, interp::evaluateFunction(graph.impl().main(), tensors));
+    HPU_ASSIGN(outputs, importer::withTrueSizes(*graph.impl().module, std::move(outputs)));
   }
   std::vector<ReferenceTensor> results;
   for (size_t k = 0; k < outputs.size(); ++k)

@@ -32,6 +32,14 @@ struct StateInfo {
   TensorType capacity;           ///< The memory, `capacity.bytes()`: at least the sizes of both in each dimension.
 };
 
+/// A dimension of an output of which data decides how much there is, as of what NonZero finds. The output has the
+/// largest size that it can ask for, and lies dense with that; its elements come first along the dimension.
+struct DataSizeInfo {
+  size_t output = 0;  ///< Index.
+  size_t dim = 0;
+  size_t element = 0;  ///< Of the last output, that says how many.
+};
+
 /// Elements of the inputs of a launch, by input; empty where they say no sizes (Recipe::valueInputs).
 using InputValues = std::vector<std::vector<int64_t>>;
 
@@ -73,6 +81,16 @@ class HPU_API Recipe {
   const std::vector<TensorInfo>& outputs() const;
   /// The tensors that launches change in place; empty: outputs are written only.
   std::vector<StateInfo> states() const;
+  /// The dimensions of outputs whose sizes depend on data, by output and dimension. Empty: none does. Else the last
+  /// output is no output of the model: it is a vector of i64 with these sizes, written by the launch as the others are,
+  /// so that who reads an output reads it, too. (It has a buffer of the caller's, as launches may overlap.)
+  std::vector<DataSizeInfo> dataSizes() const;
+  /// The types that outputs have with the sizes that a launch has found, without the last output. `outputs`: those of
+  /// the launch (outputs(), or Executable::outputs); `sizes`: the `count` elements of the last one. Errors:
+  /// kInvalidArgument (other outputs, or fewer sizes), kOutOfRange (a size below 0 or beyond that of its dimension: the
+  /// launch is not over, or has failed).
+  StatusOr<std::vector<TensorInfo>> trueOutputs(const std::vector<TensorInfo>& outputs, const int64_t* sizes,
+                                                size_t count) const;
   /// The free dimensions, of which launches give the sizes (LaunchArguments::inputShapes); empty: all sizes are fixed.
   std::vector<FreeDim> dims() const;
   /// The sizes for which the recipe has a variant that is compiled for them alone (CompileOptions::specialize), by

@@ -135,6 +135,8 @@ std::string_view sectionIdName(SectionId id) {
       return "input values";
     case SectionId::kStates:
       return "states";
+    case SectionId::kDataSizes:
+      return "data sizes";
     case SectionId::kVariants:
       return "variants";
     case SectionId::kConstantData:
@@ -146,7 +148,7 @@ std::string_view sectionIdName(SectionId id) {
 }
 
 uint16_t leastReaderMinor(const Program& program) {
-  if (!program.states.empty() || !program.variants.empty()) return 3;
+  if (!program.states.empty() || !program.variants.empty() || !program.dataSizes.empty()) return 3;
   if (program.dynamic) return program.dynamic->values.empty() ? 2 : 3;
   std::vector<const Operand*> reads, writes;
   for (const Op& op : program.ops) appendOperands(op, reads, writes);
@@ -175,6 +177,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     for (SectionId id : kDynamicSections) specs.push_back({id, kRequired});
   if (program.dynamic && !program.dynamic->values.empty()) specs.push_back({SectionId::kInputValues, kRequired});
   if (!program.states.empty()) specs.push_back({SectionId::kStates, kRequired});
+  if (!program.dataSizes.empty()) specs.push_back({SectionId::kDataSizes, kRequired});
   if (!program.variants.empty()) specs.push_back({SectionId::kVariants, kRequired});
   const bool hasIr = !program.ir.empty();
   const bool isSigned = !program.signature.empty();

@@ -61,6 +61,7 @@ enum class SectionId : uint32_t {
   kVariants = 19,     ///< Since 1.3.
   kInputValues = 20,  ///< Since 1.3: Dynamic::values; not there when empty.
   kStates = 21,       ///< Since 1.3.
+  kDataSizes = 22,    ///< Since 1.3.
   kConstantData = 32,
   kImageData = 33,
 };
@@ -72,8 +73,8 @@ inline constexpr SectionId kDynamicSections[] = {SectionId::kSizes, SectionId::k
                                                  SectionId::kUnits, SectionId::kKernelSizes};
 
 /// The oldest reader of this major version that understands the program: 3 where it has variants or states, or sizes
-/// are values of inputs, 2 where sizes are free or an op reads an operand without elements, else 0 (a reader that does
-/// not know packings computes the same).
+/// are values of inputs or depend on data, 2 where sizes are free or an op reads an operand without elements, else 0 (a
+/// reader that does not know packings computes the same).
 uint16_t leastReaderMinor(const Program& program);
 
 /// Set when a reader that does not know the id must refuse the file.

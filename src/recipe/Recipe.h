@@ -209,6 +209,15 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
+/// How many elements of a dimension of an output there are depends on data: as many as an element of the *sizes* says,
+/// at most its size. The sizes are the last output, a vector of i64, that the program computes with the others. The
+/// elements that there are come first along the dimension; the output lies dense with the sizes of its type.
+struct DataSize {
+  uint32_t output = kNone, dim = 0;
+  uint32_t element = 0;  ///< Of the sizes.
+  bool operator==(const DataSize&) const = default;
+};
+
 // ---- The whole --------------------------------------------------------------------------------------
 
 struct SourceNode {
@@ -235,7 +244,8 @@ struct Program {
   std::string producer;  ///< "OpenHPU 0.1.0"
   Target target = Target::kGaudi2;
   std::vector<TensorInfo> inputs, outputs;
-  std::vector<State> states;  ///< An input or output is in one at most.
+  std::vector<State> states;        ///< An input or output is in one at most.
+  std::vector<DataSize> dataSizes;  ///< By output and dimension. Variants have those of their holder.
   std::vector<Section> sections;
   std::vector<ConstantBlob> constants;
   std::vector<Kernel> kernels;

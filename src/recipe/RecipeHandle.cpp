@@ -159,6 +159,36 @@ std::vector<StateInfo> Recipe::states() const {
     states.push_back({state.input, state.output, {program.inputs[state.input].type.element, state.capacity}});
   return states;
 }
+std::vector<DataSizeInfo> Recipe::dataSizes() const {
+  std::vector<DataSizeInfo> sizes;
+  for (const recipe::DataSize& size : programOf(*this).dataSizes)
+    sizes.push_back({size.output, size.dim, size.element});
+  return sizes;
+}
+StatusOr<std::vector<TensorInfo>> Recipe::trueOutputs(const std::vector<TensorInfo>& outputs, const int64_t* sizes,
+                                                      size_t count) const {
+  const recipe::Program& program = programOf(*this);
+  if (outputs.size() != program.outputs.size())
+    return invalidArgument(
+        strCat("the recipe has ", program.outputs.size(), " outputs, and ", outputs.size(), " were given"));
+  std::vector<TensorInfo> types = outputs;
+  if (program.dataSizes.empty()) return types;
+  types.pop_back();
+  for (const recipe::DataSize& each : program.dataSizes) {
+    Shape& shape = types[each.output].type.shape;
+    if (each.element >= count || !sizes || each.dim >= shape.size())
+      return invalidArgument(strCat("dimension ", each.dim, " of output '", types[each.output].name, "', ",
+                                    types[each.output].type.toString(), ", has the size that element ", each.element,
+                                    " says, of ", count, " that were given"));
+    const int64_t size = sizes[each.element];
+    if (size < 0 || size > shape[each.dim])
+      return outOfRange(strCat("dimension ", each.dim, " of output '", types[each.output].name, "' has ",
+                               shape[each.dim], " elements at most, and its size is ", size,
+                               "; read it when the launch is over"));
+    shape[each.dim] = size;
+  }
+  return types;
+}
 std::vector<FreeDim> Recipe::dims() const {
   std::vector<FreeDim> dims;
   if (const auto& dynamic = programOf(*this).dynamic)

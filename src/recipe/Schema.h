@@ -46,6 +46,10 @@ void schema(Ar& ar, typename Ar::template Ref<State> v) {
   ar(v.input, v.output, v.capacity);
 }
 template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DataSize> v) {
+  ar(v.output, v.dim, v.element);
+}
+template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredConstant> v) {
   ar(v.section, v.offset, v.bytes, v.dataOffset);
 }
@@ -276,6 +280,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(tables.dynamic.values), true;
     case SectionId::kStates:
       return ar(p.states), true;
+    case SectionId::kDataSizes:
+      return ar(p.dataSizes), true;
     case SectionId::kVariants:
       return ar(tables.variants), true;
     default:

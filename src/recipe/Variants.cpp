@@ -230,7 +230,11 @@ uint64_t VariantLinker::place(const ConstantBlob& blob) {
 Status VariantLinker::add(const std::map<std::string, int64_t>& sizes, const Program& variant) {
   Added added;
   HPU_ASSIGN(added.sizes, symbolSizes(sizes));
+  if (variant.dataSizes != program_->dataSizes)
+    return unimplemented(strCat("the variant ", variantText(*program_->dynamic, {added.sizes, nullptr}),
+                                " has other sizes that depend on data than the program; leave it out"));
   auto program = std::make_shared<Program>(variant);
+  program->dataSizes.clear();
   const std::vector<uint32_t> sections = mapSections(variant, added.bytes);
   std::vector<uint64_t> moved;
   for (const ConstantBlob& blob : variant.constants) moved.push_back(place(blob));

@@ -99,6 +99,43 @@ Status verifyStates(const Program& program) {
   return okStatus();
 }
 
+/// The sizes that the host reads are there, and each says how much of one dimension there is.
+Status verifyDataSizes(const Program& program) {
+  if (program.dataSizes.empty()) return okStatus();
+  if (program.outputs.size() < 2) {
+    return dataLoss(strCat("sizes depend on data, but the program has ", program.outputs.size(),
+                           " outputs, none of which says these sizes"));
+  }
+  const uint32_t last = static_cast<uint32_t>(program.outputs.size()) - 1;
+  const TensorInfo& sizes = program.outputs[last];
+  if (sizes.type.element != ElementType::kI64 || sizes.type.shape.size() != 1) {
+    return dataLoss(strCat("output ", last, " '", sizes.name, "' is ", sizes.type.toString(),
+                           ", no vector of the sizes that depend on data"));
+  }
+  for (size_t i = 0; i < program.dataSizes.size(); ++i) {
+    const DataSize& size = program.dataSizes[i];
+    const std::string where = strCat("data size ", i);
+    if (size.output >= last) {
+      return dataLoss(strCat(where, " is of output ", size.output, ", but only ", last, " have sizes"));
+    }
+    const TensorInfo& output = program.outputs[size.output];
+    if (size.dim >= output.type.shape.size() || size.element >= static_cast<uint64_t>(sizes.type.shape[0])) {
+      return dataLoss(strCat(where, " is element ", size.element, " of ", sizes.type.toString(), " for dimension ",
+                             size.dim, " of output '", output.name, "', ", output.type.toString()));
+    }
+    const DataSize* before = i > 0 ? &program.dataSizes[i - 1] : nullptr;
+    if (before && std::pair(before->output, before->dim) >= std::pair(size.output, size.dim)) {
+      return dataLoss(strCat(where, " does not come behind the one before it"));
+    }
+    for (const State& state : program.states) {
+      if (state.output == size.output || state.output == last) {
+        return dataLoss(strCat(where, " is one of output '", output.name, "', and states have sizes of their own"));
+      }
+    }
+  }
+  return okStatus();
+}
+
 Status verifySections(const Program& program) {
   std::vector<uint32_t> inputUse(program.inputs.size(), kNone);
   std::vector<uint32_t> outputUse(program.outputs.size(), kNone);
@@ -191,6 +228,7 @@ Status verifyMemory(const Program& program) {
   HPU_RETURN_IF_ERROR(verifySignature(program.inputs, "input"));
   HPU_RETURN_IF_ERROR(verifySignature(program.outputs, "output"));
   HPU_RETURN_IF_ERROR(verifyStates(program));
+  HPU_RETURN_IF_ERROR(verifyDataSizes(program));
   HPU_RETURN_IF_ERROR(verifySections(program));
   HPU_RETURN_IF_ERROR(verifyConstants(program));
   const Estimates& estimates = program.estimates;

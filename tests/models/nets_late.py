@@ -144,6 +144,32 @@ def deeplabv3():
     return nets_vision.Segmentation(torchvision.models.segmentation.DeepLabV3(backbone, head))
 
 
+class DetectionHead(nn.Module):
+    """Anchors whose score is above a threshold, and the best 100 of these. Scores are sums of small multiples of 1/32, and of
+    a little more with each anchor: exact in any order, and no two the same."""
+
+    BEST, THRESHOLD = 100, 0.75
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 16, 8, stride=8), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU())
+        self.boxes = nn.Conv2d(16, 4, 1)
+
+    def forward(self, image):
+        coarse = torch.round(image * 2).clamp(-2, 2) / 8
+        places = torch.arange(8)
+        weight = ((places[:, None] * 3 + places) % 5 - 2).expand(1, 3, 8, 8) / 4
+        scores = nn.functional.conv2d(coarse, weight, stride=8).flatten()
+        scores = scores + torch.arange(scores.shape[0]).float() / (1 << 19)
+        boxes = self.boxes(self.features(image)).permute(0, 2, 3, 1).reshape(-1, 4)
+        keep = scores > self.THRESHOLD
+        scores, boxes = scores[keep], boxes[keep]
+        found = torch.cat((boxes, scores[:, None]), 1)
+        count = torch.min(torch.cat((torch._shape_as_tensor(scores), torch.tensor([self.BEST]))))
+        best, order = scores.topk(count if torch.onnx.is_in_onnx_export() else int(count))
+        return best, boxes[order], found, torch.nonzero(keep), boxes.sum(0)
+
+
 IMAGES = {"image": ("batch", 3, "height", "width")}
 TOKENS = {"token_ids": ("batch", "seq")}
 
@@ -178,6 +204,8 @@ NETS = {
                 refused=(({"batch": 2, "height": 72, "width": 96}, ("height", "72")),)),
     "deeplabv3": Net(deeplabv3, IMAGES, ("mask_logits",), IMAGE,
                      "torchvision over MobileNetV3 with a fifth of the channels, atrous pyramid, Resize to the image's size"),
+    "detection": Net(DetectionHead, IMAGES, ("best", "best_boxes", "found", "anchors", "sum"), IMAGE,
+                     "anchors above a threshold (NonZero), and the best 100 of them (TopK): sizes that depend on data"),
 }
 
 

@@ -124,13 +124,34 @@ Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* mark
   HPU_RETURN_IF_ERROR(mark(kRunDownloaded));
   HPU_RETURN_IF_ERROR(stream_.synchronize());
   for (size_t i = 0; i < states.size(); ++i) gatherRows(states_[i], states[i].capacity, outputs_[states[i].output]);
+  return recipe_.dataSizes().empty() ? okStatus() : findSizes();
+}
+
+Status Session::findSizes() {
+  std::vector<TensorInfo> infos;
+  for (const HostTensor& output : outputs_) infos.push_back({output.name, output.type});
+  const std::vector<int64_t> sizes = outputs_.back().integers();
+  HPU_ASSIGN(const std::vector<TensorInfo> found, recipe_.trueOutputs(infos, sizes.data(), sizes.size()));
+  found_.assign(outputs_.begin(), outputs_.end() - 1);
+  for (size_t k = 0; k < found.size(); ++k) {
+    if (found[k].type.shape == outputs_[k].type.shape) continue;
+    HPU_ASSIGN(found_[k], makeTensor(found[k].type));
+    found_[k].name = outputs_[k].name;
+    gatherRows(outputs_[k].bytes, outputs_[k].type, found_[k]);
+  }
   return okStatus();
+}
+
+std::vector<TensorInfo> modelOutputs(const Recipe& recipe) {
+  std::vector<TensorInfo> outputs = recipe.outputs();
+  if (!recipe.dataSizes().empty()) outputs.pop_back();
+  return outputs;
 }
 
 StatusOr<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs) {
   HPU_RETURN_IF_ERROR(fit(inputs));
   HPU_RETURN_IF_ERROR(runOnce(inputs, nullptr));
-  return outputs_;
+  return outputs();
 }
 
 StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations,

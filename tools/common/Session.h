@@ -33,7 +33,8 @@ class Session {
   /// `stopped` is asked before each run: true ends the runs there, and the times are of those that ran, if any.
   StatusOr<RunTimes> runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations,
                               const std::function<bool()>& stopped = {});
-  const std::vector<HostTensor>& outputs() const { return outputs_; }
+  /// Those of the model, with the sizes that the last run has found where data decides them.
+  const std::vector<HostTensor>& outputs() const { return recipe_.dataSizes().empty() ? outputs_ : found_; }
 
   const Recipe& recipe() const { return recipe_; }
   const Device& device() const { return device_; }
@@ -47,6 +48,8 @@ class Session {
   Status allocate(const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs);
   /// checkInputs, and outputs and buffers for these inputs.
   Status fit(const std::vector<HostTensor>& inputs);
+  /// After a run: found_.
+  Status findSizes();
   Status runOnce(const std::vector<HostTensor>& inputs, const Event* marks);
 
   Recipe recipe_;
@@ -54,12 +57,16 @@ class Session {
   Executable executable_;
   Stream stream_;
   std::vector<Buffer> inputBuffers_, outputBuffers_;
-  std::vector<HostTensor> outputs_;
+  std::vector<HostTensor> outputs_;           ///< As the launch writes them.
+  std::vector<HostTensor> found_;             ///< Of sizes that depend on data: as the model has them.
   std::vector<std::vector<uint8_t>> states_;  ///< By state of the recipe: its memory, before a run and after one.
   std::vector<Shape> inputShapes_;            ///< Of the last run of a recipe with free dimensions.
   InputValues inputValues_;                   ///< Likewise.
   double loadMs_ = 0, launchUs_ = 0;
 };
+
+/// The outputs of the model that the recipe is made of: without the one that says sizes that depend on data.
+std::vector<TensorInfo> modelOutputs(const Recipe& recipe);
 
 /// The file begins as a recipe does. Errors: those of opening it.
 StatusOr<bool> isRecipeFile(const std::string& path);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of states (hpu::StateInfo) on the host: dense, and as they lie in a state's memory.
+// Tensors on the host that lie in larger ones, as those of states (hpu::StateInfo) and outputs with sizes that depend
+// on data (hpu::DataSizeInfo): dense, and as they lie in memory.
 #pragma once
 
 #include <cstdint>

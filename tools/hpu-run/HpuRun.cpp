@@ -303,7 +303,7 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     std::error_code error;
     std::filesystem::create_directories(arguments.outputDir, error);
     if (error) return invalidArgument("--output: cannot make '" + arguments.outputDir + "': " + error.message());
-    for (size_t k = 0; k < program.recipe.outputs().size(); ++k)
+    for (size_t k = 0; k < modelOutputs(program.recipe).size(); ++k)
       HPU_RETURN_IF_ERROR(tool.writes(outputPath(arguments, k)));
   }
   HPU_ASSIGN(InputPlan plan, planInputs(tool, arguments, program.recipe, data));

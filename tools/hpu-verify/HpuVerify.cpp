@@ -69,7 +69,7 @@ StatusOr<DataSet> makeSet(const Arguments& arguments, const Recipe& recipe) {
 
 /// The expected outputs in the program's order: by name when the names agree.
 StatusOr<std::vector<HostTensor>> matchOutputs(const Recipe& recipe, const DataSet& set) {
-  const std::vector<TensorInfo>& outputs = recipe.outputs();
+  const std::vector<TensorInfo> outputs = modelOutputs(recipe);
   if (set.outputs.size() != outputs.size())
     return invalidArgument("the model has " + std::to_string(outputs.size()) + " outputs, '" + set.folder + "' has " +
                            std::to_string(set.outputs.size()));

@@ -200,6 +200,13 @@ void bindCompile(py::module_& module) {
       .def("outputs", [](const Recipe& recipe) { return describe(recipe.outputs()); })
       .def("input_shapes", [](const Recipe& recipe,
                               const std::map<std::string, int64_t>& dims) { return take(recipe.inputShapes(dims)); })
+      .def("data_sizes",
+           [](const Recipe& recipe) {
+             py::list sizes;
+             for (const DataSizeInfo& size : recipe.dataSizes())
+               sizes.append(py::make_tuple(size.output, size.dim, size.element));
+             return sizes;
+           })
       .def("states",
            [](const Recipe& recipe) {
              py::list states;

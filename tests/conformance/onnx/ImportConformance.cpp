@@ -7,6 +7,8 @@
 // that do not pass; any other outcome than listed fails. --update rewrites it.
 #include <cstdio>
 
+#include "base/StatusMacros.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/interp/Interpreter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tests/conformance/onnx/OnnxTests.h"
@@ -22,7 +24,10 @@ int main(int argc, char** argv) {
     if (flag != "--free") return fprintf(stderr, "unknown option '%s'\n", flag.c_str()), 2;
   }
   return onnxtest::runTests(options,
-                            [](auto, importer::OwningModule module, const std::vector<interp::Tensor>& inputs) {
-                              return interp::evaluateFunction(module->lookupSymbol<mlir::func::FuncOp>("main"), inputs);
+                            [](auto, importer::OwningModule module,
+                               const std::vector<interp::Tensor>& inputs) -> StatusOr<std::vector<interp::Tensor>> {
+                              auto main = module->lookupSymbol<mlir::func::FuncOp>("main");
+                              HPU_ASSIGN(std::vector<interp::Tensor> outputs, interp::evaluateFunction(main, inputs));
+                              return importer::withTrueSizes(*module, std::move(outputs));
                             });
 }

@@ -40,7 +40,8 @@ int main(int argc, char** argv) {
   return replay(argc, argv,
                 {.name = "recipe",
                  .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample()),
-                             recipeOf(variantsSample()), recipeOf(statesSample()), recipeOf(valuedSample())},
+                             recipeOf(variantsSample()), recipeOf(statesSample()), recipeOf(valuedSample()),
+                             recipeOf(dataSizesSample())},
                  .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
                            anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});

@@ -469,6 +469,29 @@ Program statesSample() {
   return program;
 }
 
+Program dataSizesSample() {
+  DynamicBuilder b;
+  const Num seq = b.symbol("seq", 1, 16, 5), width = b.number(64), two = b.number(2);
+  using View = DynamicBuilder::View;
+  const View x = b.input("x", {seq, width}), counts = b.input("counts", {two});
+  const View y = b.output("y", {seq, width}), sizes = b.output("data sizes", {two});
+  b.unit({{b.copy("rows", x, y)}});
+  b.unit({{b.copy("count", counts, sizes)}});
+  Program program = b.finish();
+  program.inputs[1].type.element = program.outputs[1].type.element = ElementType::kI64;
+  program.ops[1].dma.src.type = program.ops[1].dma.dst.type = ElementType::kI64;
+  for (Section& section : program.sections)
+    if (section.binding == 1) section.bytes = program.outputs[1].type.bytes();
+  auto dynamic = std::make_shared<Dynamic>(*program.dynamic);
+  dynamic->exprs.push_back({SizeExpr::Kind::kConstant, program.outputs[1].type.bytes(), {}});
+  for (const StoragePlacement& placement : dynamic->placements)
+    if (placement.op == 1)
+      dynamic->storages[placement.storage].bytes = static_cast<uint32_t>(dynamic->exprs.size() - 1);
+  program.dynamic = dynamic;
+  program.dataSizes = {{0, 0, 1}, {0, 1, 0}};
+  return program;
+}
+
 Program variantsSample() {
   VariantLinker linker(positionsSample());
   for (const std::map<std::string, int64_t>& sizes :

@@ -119,6 +119,10 @@ Program positionsSample(const std::map<std::string, int64_t>& fixed = {}, int64_
 /// 16); the state has room for 24 rows.
 Program statesSample();
 
+/// Sizes that depend on data: y [seq, 64] is a copy of x, of which the second of two sizes says how many rows there are
+/// and the first how many columns; the sizes are a copy of the input `counts`. seq (1 to 16).
+Program dataSizesSample();
+
 /// positionsSample() with variants for seq = 16, and for past = 4, seq = 16.
 Program variantsSample();
 

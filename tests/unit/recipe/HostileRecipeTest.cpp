@@ -53,6 +53,12 @@ const SampleFile& statesFile() {
   return file;
 }
 
+/// Of one whose outputs have sizes that depend on data.
+const SampleFile& dataSizesFile() {
+  static const SampleFile file = fileOf(dataSizesSample());
+  return file;
+}
+
 /// Of a program of free dimensions with variants.
 const SampleFile& variantsFile() {
   static const SampleFile file = fileOf(variantsSample());
@@ -240,6 +246,13 @@ TEST(HostileRecipe, EveryFieldOfInputValuesWithHostileValuesIsAnErrorOrSafe) {
   EXPECT_GT(tries.refused, 3 * tries.accepted);
 }
 
+TEST(HostileRecipe, EveryFieldOfDataSizesWithHostileValuesIsAnErrorOrSafe) {
+  EXPECT_TRUE(expectErrorOrSafe(dataSizesFile().bytes, "unchanged"));
+  const Tries tries =
+      tryFields(dataSizesFile(), [](const EncodedField& field) { return field.section == SectionId::kDataSizes; });
+  EXPECT_GT(tries.refused, 2 * tries.accepted);
+}
+
 TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) {
   const std::vector<uint8_t>& good = sampleFile().bytes;
   const uint64_t end = kHeaderBytes + kEntryBytes * loadLe<uint32_t>(good.data() + kAtNumSections);
@@ -261,8 +274,9 @@ TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) 
 TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
   std::mt19937_64 random(17);
   for (int trial = 0; trial < 6000; ++trial) {
-    const SampleFile* files[] = {&sampleFile(), &dynamicFile(), &variantsFile(), &statesFile(), &valuedFile()};
-    const SampleFile& file = *files[trial % 5];
+    const SampleFile* files[] = {&sampleFile(), &dynamicFile(), &variantsFile(),
+                                 &statesFile(), &valuedFile(),  &dataSizesFile()};
+    const SampleFile& file = *files[trial % 6];
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "DynamicSample.h"
 #include "SampleProgram.h"
 #include "recipe/Container.h"
 #include "recipe/ScheduleChecker.h"
@@ -61,6 +62,26 @@ TEST(RecipeVerifier, RefusesWrongSignaturesAndSections) {
       {"not a finite number", [](Program& p) { p.estimates.deviceTimeUs = NAN; }},
       {"is negative", [](Program& p) { p.estimates.lowerBoundUs = -1; }},
   });
+}
+
+TEST(RecipeVerifier, RefusesWrongDataSizes) {
+  const Program good = dataSizesSample();
+  ASSERT_TRUE(verifyProgram(good).ok()) << verifyProgram(good).message();
+  auto refused = [&](auto change, const char* why) {
+    Program program = good;
+    change(program);
+    const Status status = verifyProgram(program);
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(status.message(), HasSubstr(why));
+  };
+  refused([](Program& p) { p.dataSizes[0].output = 1; }, "data size 0 is of output 1, but only 1 have sizes");
+  refused([](Program& p) { p.dataSizes[0].output = kNone; }, "but only 1 have sizes");
+  refused([](Program& p) { p.dataSizes[1].dim = 2; }, "for dimension 2 of output 'y'");
+  refused([](Program& p) { p.dataSizes[1].element = 2; }, "data size 1 is element 2 of");
+  refused([](Program& p) { p.dataSizes[1] = p.dataSizes[0]; }, "does not come behind the one before it");
+  refused([](Program& p) { p.outputs[1].type = p.outputs[0].type; }, "no vector of the sizes that depend on data");
+  refused([](Program& p) { p.outputs.resize(1); }, "the program has 1 outputs, none of which says these sizes");
+  refused([](Program& p) { p.states = {{0, 0, {16, 64}}}; }, "states have sizes of their own");
 }
 
 TEST(RecipeVerifier, RefusesWrongStates) {

@@ -283,6 +283,42 @@ TEST_F(DynamicLaunch, LaunchesOfAllSizesChangeAStateInPlace) {
   EXPECT_THAT(refusal({x, cache}, {cache, cache}, 2), HasSubstr("use the same memory"));
 }
 
+/// Rows and columns that there are, and what the sizes must not say.
+TEST_F(DynamicLaunch, TheLastOutputSaysSizesThatDependOnData) {
+  const Recipe recipe(std::make_shared<const Program>(recipe::testing::dataSizesSample()));
+  ASSERT_EQ(recipe.dataSizes().size(), 2u);
+  EXPECT_EQ(recipe.dataSizes()[0].output, 0u);
+  EXPECT_EQ(recipe.dataSizes()[0].dim, 0u);
+  EXPECT_EQ(recipe.dataSizes()[0].element, 1u);
+  auto executable = Executable::load(device, recipe);
+  ASSERT_TRUE(executable.ok()) << executable.status().message();
+  auto stream = Stream::create(device).value();
+  const Buffer x = device.allocate(16 * 64 * 4).value(), counts = device.allocate(16).value();
+  const Buffer y = device.allocate(16 * 64 * 4).value(), sizes = device.allocate(16).value();
+  const std::vector<TensorInfo> outputs = executable->outputs({{7, 64}, {2}}).value();
+  auto found = [&](std::vector<int64_t> columnsAndRows) {
+    std::vector<int64_t> read(2);
+    EXPECT_TRUE(stream.copyToDevice(counts, columnsAndRows.data(), 16).ok());
+    Status launched = executable->launch(stream, {x, counts}, {y, sizes}, {{7, 64}, {2}});
+    EXPECT_TRUE(launched.ok()) << launched.message();
+    EXPECT_TRUE(stream.copyToHost(read.data(), sizes, 16).ok());
+    EXPECT_TRUE(stream.synchronize().ok());
+    return recipe.trueOutputs(outputs, read.data(), read.size());
+  };
+  for (const std::vector<int64_t>& some : {std::vector<int64_t>{64, 7}, {0, 0}, {3, 5}}) {
+    auto types = found(some);
+    ASSERT_TRUE(types.ok()) << types.status().message();
+    ASSERT_EQ(types->size(), 1u);
+    EXPECT_EQ((*types)[0].type.shape, (Shape{some[1], some[0]}));
+  }
+  EXPECT_EQ(found({3, 8}).status().code(), StatusCode::kOutOfRange);
+  EXPECT_THAT(found({-1, 2}).status().message(), HasSubstr("dimension 1 of output 'y' has 64 elements at most, and its "
+                                                           "size is -1"));
+  const int64_t one = 1;
+  EXPECT_EQ(recipe.trueOutputs(outputs, &one, 1).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(recipe.trueOutputs({outputs[0]}, &one, 1).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(DynamicLaunch, BuffersMustHaveRoomForTheSizesOfTheLaunch) {
   std::vector<Buffer> inputs = {vector(2 * kWidth), vector(4 * kWidth)}, outputs = {vector(2 * 4), vector(2 * kWidth)};
   EXPECT_TRUE(executable.launch(stream, inputs, outputs, shapesFor(2, 4)).ok());

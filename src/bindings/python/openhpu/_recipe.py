@@ -39,7 +39,17 @@ class Recipe:
 
     @property
     def outputs(self):
-        return list(self._outputs)
+        """Those of the model. A size that depends on data (data_sizes) is the largest that there can be."""
+        return self._outputs[:-1] if self._core.data_sizes() else list(self._outputs)
+
+    @property
+    def data_sizes(self):
+        """The dimensions of outputs whose sizes depend on data, as of what NonZero finds: {output's name: [dimension, ...]}.
+        run() returns arrays of the sizes that it has found."""
+        names = {}
+        for output, dim, _ in self._core.data_sizes():
+            names.setdefault(self._outputs[output].name, []).append(dim)
+        return names
 
     @property
     def dims(self):

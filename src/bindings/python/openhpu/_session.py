@@ -13,7 +13,8 @@ import numpy as np
 from . import _core
 from ._awaiting import until_done
 from ._device import Buffer, check_target, dtype_name, shared_device
-from ._errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, integer, seconds
+from ._errors import (DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, OutOfRangeError, integer,
+                      seconds)
 from ._recipe import Recipe
 from ._state import State
 from ._tensors import TensorInfo, device_array, from_bits, named, shape_fits, shape_text
@@ -188,9 +189,10 @@ class Session:
         """Runs and compares with expected outputs, both as of run(): the keys of `hpu-verify --json`. An output passes
         when |a - b| <= atol * max|b| + rtol * |b| everywhere; the defaults are those of `precision`."""
         call = _Call(self, (inputs,) if isinstance(inputs, dict) else tuple(inputs), None)
-        wanted = named(expected, call.infos, "output")
+        infos = call.infos[:len(self._recipe.outputs)]
+        wanted = named(expected, infos, "output")
         call.start(self._core_open()).wait(None)
-        return compare(call.infos, call.bits(), wanted, rtol, atol, precision)
+        return compare(infos, call.bits(), wanted, rtol, atol, precision)
 
     def close(self):
         """Lets go of the device's memory, when runs that are enqueued are done. Later calls are errors."""
@@ -235,7 +237,7 @@ class Session:
     def _outputs_for(self, shapes, elements):
         """The outputs for inputs of these shapes and elements."""
         if not self._recipe.dims:
-            return self._recipe.outputs
+            return self._recipe._outputs
         return [TensorInfo(*one) for one in self._core_open().outputs(shapes, elements)]
 
     def _enqueue(self, inputs, raw, copy, state):
@@ -267,6 +269,7 @@ class _Call:
         given = iter([device_array(value, info)
                       for value, info in zip(named(inputs[0] if self.by_name else inputs, infos, "input"), infos)])
         self._own = state is None and bool(pairs)
+        self._data_sizes = recipe._core.data_sizes()
         self._state = State(session, None) if self._own else state
         shapes = dict(zip((one for one, _ in pairs), self._state._shapes)) if state is not None else {}
         self.arrays = []
@@ -300,9 +303,19 @@ class _Call:
 
     def bits(self):
         """By output: its array; None for one that stays in a state of the caller's."""
-        return [result if index not in self._of_states else
-                self._state.numpy(self._of_states[index], raw=True) if self._own else None
-                for index, result in enumerate(self.results)]
+        results = [result if index not in self._of_states else
+                   self._state.numpy(self._of_states[index], raw=True) if self._own else None
+                   for index, result in enumerate(self.results)]
+        if not self._data_sizes:
+            return results
+        sizes = results.pop()
+        for output, dim, element in self._data_sizes:
+            size, most = int(sizes[element]), self.infos[output].shape[dim]
+            if not 0 <= size <= most:
+                raise OutOfRangeError(f"dimension {dim} of output '{self.infos[output].name}' has {most} elements at most, and "
+                                      f"its size is {size}")
+            results[output] = results[output][(slice(None),) * dim + (slice(size),)]
+        return [result if result is None else np.ascontiguousarray(result).reshape(result.shape) for result in results]
 
 
 def compare(infos, actual, expected, rtol, atol, precision):

@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each op asks for where a size depends on data (DataSizeResolver.h).
+#include <cmath>
+#include <limits>
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/DataSizeResolver.h"
+#include "compiler/import/OpTable.h"
+#include "compiler/interp/Elements.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/Units.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using interp::Tensor;
+using ir::SymDim;
+using ir::SymShape;
+using shape::DimExpr;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Value scalarOf(NodeContext& node, int64_t value) {
+  return node.constantTensor(Tensor::of<int64_t>(ElementType::kI64, {}, {value}));
+}
+
+/// The largest or least element of a type, infinities where it has them.
+Value extreme(NodeContext& node, Value like, bool largest) {
+  Type type = NodeContext::typeOf(like).getElementType();
+  auto integer = dyn_cast<IntegerType>(type);
+  if (!integer) return node.scalar(type, largest ? kInfinity : -kInfinity);
+  Tensor tensor = Tensor::zeros({ir::elementType(type), {}});
+  const unsigned bits = integer.getWidth();
+  if (bits == 1 || integer.isUnsigned()) {
+    const uint64_t value = largest ? ~uint64_t{0} >> (64 - bits) : 0;
+    interp::storeElements(tensor.element(), tensor.writable(), 0, &value, 1);
+  } else {
+    const int64_t most = INT64_MAX >> (64 - bits), value = largest ? most : -most - 1;
+    interp::storeElements(tensor.element(), tensor.writable(), 0, &value, 1);
+  }
+  return node.constantTensor(tensor);
+}
+
+std::string textOf(const SymDim& dim) {
+  const std::optional<DimExpr> size = ir::exprOf(dim);
+  return size ? size->text() : "?";
+}
+
+Ints ints(ArrayRef<int64_t> values) {
+  return Ints(values.begin(), values.end());
+}
+
+}  // namespace
+
+Status DataSizeResolver::visit(Operation* op) {
+  bool asks = llvm::any_of(op->getOperands(), [&](Value each) { return hasData(each); }) ||
+              llvm::any_of(op->getResults(), [&](Value each) { return hasData(each); });
+  // A size that is read as data.
+  if (auto range = dyn_cast<ir::RangeOp>(op))
+    if (auto names = range.getStartSymbols())
+      asks |= llvm::any_of(
+          *names, [](mlir::Attribute name) { return hasDataSize(DimExpr::parse(cast<StringAttr>(name).getValue())); });
+  if (asks) {
+    builder_.setInsertionPoint(op);
+    const std::vector<ir::SourceName> sources = ir::unitSources(op);
+    NodeDef def;
+    def.name = sources.empty() ? std::string() : sources.front().node;
+    def.op = sources.empty() ? op->getName().stripDialect().str() : sources.front().op;
+    NodeContext node(builder_, def, kNewestOpset, {}, {}, /*folding=*/false);
+    for (Value result : op->getResults())
+      for (auto [d, dim] : llvm::enumerate(shapeOf(result))) {
+        if (dim.isFree() && !ir::exprOf(dim))
+          node.unsupported(strCat("how dimension ", d,
+                                  " of its result follows from the sizes of its operands, which "
+                                  "depend on data, is not known"));
+        else if (isData(dim) && !bound(*ir::exprOf(dim)))
+          node.unsupported(strCat("dimension ", d, " of its result is (", textOf(dim),
+                                  "), of which the most that there can be is not known"));
+      }
+    if (!node.failed()) rewrite(node, op);
+    if (const std::optional<Issue>& issue = node.issue())
+      return Status(issue->kind == Issue::Kind::kInvalid ? StatusCode::kInvalidArgument : StatusCode::kUnimplemented,
+                    strCat(def.op, def.name.empty() ? "" : " '" + def.name + "'", ": ", issue->reason));
+    if (op->use_empty() && !op->hasAttr(kDataSizeAttr)) {
+      for (Value result : op->getResults()) truth_.erase(result);  // Its address may become another one's.
+      return op->erase(), okStatus();
+    }
+  }
+  learn(op);
+  return okStatus();
+}
+
+void DataSizeResolver::rewrite(NodeContext& node, Operation* op) {
+  if (auto o = dyn_cast<ir::RangeOp>(op)) return range(node, o);
+  if (auto o = dyn_cast<ir::SliceOp>(op)) return slice(node, o);
+  if (auto o = dyn_cast<ir::ReshapeOp>(op)) return reshape(node, o);
+  if (auto o = dyn_cast<ir::ConcatOp>(op)) return concat(node, o);
+  if (auto o = dyn_cast<ir::PadOp>(op)) return pad(node, o);
+  if (auto o = dyn_cast<ir::MatMulOp>(op)) return product(node, o);
+  if (auto o = dyn_cast<ir::GatherOp>(op)) return gather(node, op, static_cast<int64_t>(o.getAxis()));
+  if (auto o = dyn_cast<ir::GatherElementsOp>(op)) return gather(node, op, static_cast<int64_t>(o.getAxis()));
+  if (auto o = dyn_cast<ir::ScatterNdOp>(op)) return scatterNd(node, o);
+  if (auto o = dyn_cast<ir::ScatterElementsOp>(op)) return scatterElements(node, o);
+  if (auto o = dyn_cast<ir::ReduceMeanOp>(op)) return mean(node, o);
+  if (isa<ir::ReduceSumOp, ir::ReduceProdOp, ir::ReduceMaxOp, ir::ReduceMinOp>(op)) return reduction(node, op);
+  if (auto o = dyn_cast<ir::ArgMaxOp>(op)) return order(node, op, static_cast<int64_t>(o.getAxis()));
+  if (auto o = dyn_cast<ir::TopIndicesOp>(op)) return order(node, op, static_cast<int64_t>(o.getAxis()));
+  if (auto o = dyn_cast<ir::SoftmaxOp>(op)) return order(node, op, static_cast<int64_t>(o.getAxis()));
+  if (auto o = dyn_cast<ir::LogSoftmaxOp>(op)) return order(node, op, static_cast<int64_t>(o.getAxis()));
+  if (isa<ir::TransposeOp>(op)) return infer(node, op);
+  if (isa<ir::ExpandOp>(op)) return elementwise(node, op);
+  if (auto o = dyn_cast<ir::LayerNormOp>(op))
+    return fixedBut(node, op, llvm::to_vector(llvm::seq<int64_t>(0, static_cast<int64_t>(o.getAxis()))));
+  if (isa<ir::BatchNormOp>(op)) {
+    Ints free = {0};
+    for (int64_t d = 2; d < ir::tensorOf(op->getOperand(0)).getRank(); ++d) free.push_back(d);
+    return fixedBut(node, op, free);
+  }
+  auto known = dyn_cast<ir::HpuOp>(op);
+  if (known && known.isElementwise()) return elementwise(node, op);
+  fixedBut(node, op, {0});  // Batches of images.
+}
+
+// ---- types -------------------------------------------------------------------------------------
+
+void DataSizeResolver::replaceOperand(Operation* op, unsigned index, Value value) {
+  if (value) op->setOperand(index, value);
+}
+
+void DataSizeResolver::stateSizes(Operation* op) {
+  if (!isa<ir::ReshapeOp, ir::ExpandOp, ir::SliceOp, ir::TopIndicesOp>(op)) return;
+  auto top = dyn_cast<ir::TopIndicesOp>(op);
+  const char* list = top || isa<ir::SliceOp>(op) ? "sizes" : "shape";
+  SymShape truth = shapeOf(op->getResult(0));
+  if (top) truth = {truth[top.getAxis()]};
+  auto sizes = ints(op->getAttrOfType<DenseI64ArrayAttr>(list).asArrayRef());
+  auto old = op->getAttrOfType<ArrayAttr>("symbols");
+  Builder b(op->getContext());
+  SmallVector<mlir::Attribute> names;
+  bool isAny = false;
+  for (auto [d, dim] : llvm::enumerate(truth)) {
+    mlir::Attribute name = old && d < old.size() ? old[d] : mlir::Attribute(b.getStringAttr(""));
+    if (isData(dim)) {
+      const SymDim most = boundDim(dim);
+      sizes[d] = most.size;
+      name = most.isNamed() ? most.symbol : b.getStringAttr("");
+    }
+    isAny |= !cast<StringAttr>(name).empty();
+    names.push_back(name);
+  }
+  op->setAttr(list, b.getDenseI64ArrayAttr(sizes));
+  if (isAny)
+    op->setAttr("symbols", b.getArrayAttr(names));
+  else
+    op->removeAttr("symbols");
+}
+
+void DataSizeResolver::infer(NodeContext& node, Operation* op) {
+  if (node.failed()) return;
+  stateSizes(op);
+  SmallVector<Type> types;
+  ir::DiagnosticCapture capture(op->getContext());
+  auto inferring = dyn_cast<InferTypeOpInterface>(op);
+  if (!inferring ||
+      failed(inferring.inferReturnTypes(op->getContext(), op->getLoc(), op->getOperands(), op->getAttrDictionary(),
+                                        op->getPropertiesStorage(), op->getRegions(), types)))
+    return node.invalid(capture.entries().empty() ? std::string("its operands do not fit together")
+                                                  : capture.entries().front().text);
+  for (auto [result, type] : llvm::zip(op->getResults(), types)) result.setType(type);
+}
+
+void DataSizeResolver::replace(NodeContext& node, Operation* op, Value value) {
+  if (node.failed() || !value) return;
+  Value result = op->getResult(0);
+  if (auto found = truth_.find(result); found != truth_.end()) truth_[value] = SymShape(found->second);
+  result.replaceAllUsesWith(value);
+}
+
+void DataSizeResolver::fixedBut(NodeContext& node, Operation* op, Dims free) {
+  for (Value operand : op->getOperands())
+    for (int64_t d : dataDims(operand))
+      if (operand != op->getOperand(0) || !llvm::is_contained(free, d))
+        return node.unsupported(strCat("dimension ", d, " of an operand has a size that depends on data (",
+                                       textOf(shapeOf(operand)[static_cast<size_t>(d)]),
+                                       "), and it computes with elements across it"));
+  infer(node, op);
+}
+
+void DataSizeResolver::elementwise(NodeContext& node, Operation* op) {
+  const SymShape result = shapeOf(op->getResult(0));
+  for (Value operand : op->getOperands()) {
+    const SymShape own = shapeOf(operand);
+    if (own.size() > result.size()) continue;
+    for (size_t i = 1; i <= own.size(); ++i) {
+      const SymDim &a = own[own.size() - i], &b = result[result.size() - i];
+      if ((!isData(a) && !isData(b)) || a == SymDim{1} || agree(a, b)) continue;
+      return node.unsupported(strCat("its sizes ", textOf(a), " and ", textOf(b),
+                                     " have to be equal, and one of them depends on data, so that no launch can tell"));
+    }
+  }
+  infer(node, op);
+}
+
+// ---- reductions --------------------------------------------------------------------------------
+
+void DataSizeResolver::reduction(NodeContext& node, Operation* op) {
+  Value x = op->getOperand(0);
+  const auto dims = dataDims(x, op->getAttrOfType<DenseI64ArrayAttr>("axes").asArrayRef());
+  if (!dims.empty()) {
+    Value neutral = isa<ir::ReduceSumOp>(op)    ? node.scalarLike(x, 0)
+                    : isa<ir::ReduceProdOp>(op) ? node.scalarLike(x, 1)
+                                                : extreme(node, x, isa<ir::ReduceMinOp>(op));
+    replaceOperand(op, 0, filled(node, x, dims, neutral));
+  }
+  infer(node, op);
+}
+
+void DataSizeResolver::mean(NodeContext& node, ir::ReduceMeanOp op) {
+  Value x = op.getX();
+  const auto dims = dataDims(x, op.getAxes());
+  if (dims.empty()) return infer(node, op);
+  std::optional<DimExpr> size = DimExpr(1);
+  const SymShape shape = shapeOf(x);
+  for (int64_t d : op.getAxes())
+    if (const auto own = ir::exprOf(shape[static_cast<size_t>(d)]); size && own) size = size->times(*own);
+  if (!size) return node.unsupported("the number of elements that it takes the mean of has too long an expression");
+  Value count = number(node, *size);
+  Type to = ir::tensorOf(op.getResult()).getElementType();
+  const bool isFloat = isa<FloatType>(to);
+  Type wide = isFloat ? Type(node.builder().getF32Type()) : Type(node.builder().getI64Type());
+  if (isFloat && to.getIntOrFloatBitWidth() > 32) wide = to;
+  // Integers have no quotient by 0; nothing but zeros is divided there.
+  if (!isFloat) count = node.op("max", {count, scalarOf(node, 1)});
+  Value sum = node.op("reduce_sum", node.cast(filled(node, x, dims, node.scalarLike(x, 0)), wide),
+                      {{"axes", ints(op.getAxes())}, {"keepdims", op.getKeepdims()}});
+  replace(node, op, node.cast(node.op("div", {sum, node.cast(count, wide)}), to));
+}
+
+/// What takes no part in a softmax and is never among the first: below all others, or above where the least ones are
+/// taken. Of equal elements those that there are come first.
+void DataSizeResolver::order(NodeContext& node, Operation* op, int64_t axis) {
+  Value x = op->getOperand(0);
+  if (const auto dims = dataDims(x, {axis}); !dims.empty()) {
+    auto top = dyn_cast<ir::TopIndicesOp>(op);
+    const bool least = top && !top.getLargest();
+    Value last = !least                                             ? extreme(node, x, /*largest=*/false)
+                 : isa<FloatType>(ir::tensorOf(x).getElementType()) ? node.scalarLike(x, std::nan(""))
+                                                                    : extreme(node, x, /*largest=*/true);
+    replaceOperand(op, 0, filled(node, x, dims, last));
+  }
+  infer(node, op);
+}
+
+void DataSizeResolver::product(NodeContext& node, ir::MatMulOp op) {
+  const SymShape left = shapeOf(op.getLhs()), right = shapeOf(op.getRhs());
+  const SymDim &a = left.back(), &b = right[right.size() - 2];
+  auto differ = [&](const SymDim& x, const SymDim& y) {
+    if ((!isData(x) && !isData(y)) || x == SymDim{1} || y == SymDim{1} || agree(x, y)) return false;
+    node.unsupported(strCat("its sizes ", textOf(x), " and ", textOf(y),
+                            " have to be equal, and one of them depends on data, so that no launch can tell"));
+    return true;
+  };
+  if ((isData(a) || isData(b)) && !agree(a, b) && (differ(a, b) || a == SymDim{1} || b == SymDim{1}))
+    return node.unsupported(strCat("it multiplies along ", textOf(a), " and ", textOf(b)));
+  for (size_t i = 3; i <= std::min(left.size(), right.size()); ++i)
+    if (differ(left[left.size() - i], right[right.size() - i])) return;
+  if (isData(a)) {
+    Value lhs = op.getLhs(), rhs = op.getRhs();
+    const int64_t last = ir::tensorOf(lhs).getRank() - 1, row = ir::tensorOf(rhs).getRank() - 2;
+    replaceOperand(op, 0, filled(node, lhs, {last}, node.scalarLike(lhs, 0)));
+    replaceOperand(op, 1, filled(node, rhs, {row}, node.scalarLike(rhs, 0)));
+  }
+  infer(node, op);
+}
+
+// ---- indices -----------------------------------------------------------------------------------
+
+Value DataSizeResolver::indices(NodeContext& node, Value indices, Value x, int64_t dim, Value otherwise) {
+  const SymDim size = shapeOf(x)[static_cast<size_t>(dim)];
+  const auto own = dataDims(indices);
+  Value result = indices;
+  if (isData(size)) {
+    Value count = node.cast(number(node, *ir::exprOf(size)), node.elementOf(indices));
+    Value isNegative = node.op("less", {indices, node.scalarLike(indices, 0)});
+    result = node.op("where", {isNegative, node.op("add", {indices, count}), indices});
+  }
+  if (own.empty()) return result;
+  return node.op("where", {present(node, indices, own), result, node.cast(otherwise, node.elementOf(indices))});
+}
+
+void DataSizeResolver::gather(NodeContext& node, Operation* op, int64_t axis) {
+  Value x = op->getOperand(0), at = op->getOperand(1);
+  replaceOperand(op, 1, indices(node, at, x, axis, scalarOf(node, 0)));
+  infer(node, op);
+}
+
+/// Tuples that are none are outside, and so left out.
+void DataSizeResolver::scatterNd(NodeContext& node, ir::ScatterNdOp op) {
+  Value data = op.getData(), at = op.getIndices();
+  const SymShape own = shapeOf(at), updates = shapeOf(op.getUpdates()), whole = shapeOf(data);
+  const size_t outer = own.size() - 1, depth = static_cast<size_t>(ir::tensorOf(at).getShape().back());
+  for (size_t d = 0; d < updates.size(); ++d) {
+    const SymDim& other = d < outer ? own[d] : whole[d - outer + depth];
+    if ((isData(updates[d]) || isData(other)) && !agree(updates[d], other))
+      return node.unsupported(strCat("dimension ", d, " of its updates, ", textOf(updates[d]), ", has to be ",
+                                     textOf(other), ", and one of them depends on data"));
+  }
+  SmallVector<Value> parts;
+  const int64_t tuple = static_cast<int64_t>(outer);
+  for (size_t k = 0; k < depth; ++k) {
+    if (!isData(whole[k])) continue;
+    for (size_t j = 0; parts.empty() && j < depth; ++j)
+      parts.push_back(node.sliceDim(at, tuple, static_cast<int64_t>(j), static_cast<int64_t>(j) + 1));
+    Value isNegative = node.op("less", {parts[k], node.scalarLike(parts[k], 0)});
+    Value count = node.cast(number(node, *ir::exprOf(whole[k])), node.elementOf(at));
+    parts[k] = node.op("where", {isNegative, node.op("add", {parts[k], count}), parts[k]});
+  }
+  Value placed = parts.empty() ? at : parts.size() == 1 ? parts[0] : node.op("concat", parts, {{"axis", tuple}});
+  if (const auto dims = dataDims(at); !dims.empty() && placed)
+    placed = node.op("where", {present(node, at, dims), placed, node.scalarLike(at, INT32_MAX)});
+  replaceOperand(op, 1, placed);
+  infer(node, op);
+}
+
+void DataSizeResolver::scatterElements(NodeContext& node, ir::ScatterElementsOp op) {
+  const auto dims = dataDims(op.getUpdates());
+  if (op.getAdvance() || op.getWraps()) return fixedBut(node, op, {});
+  Value at =
+      indices(node, op.getIndices(), op.getData(), static_cast<int64_t>(op.getAxis()), scalarOf(node, INT32_MAX));
+  if (!dims.empty() && dataDims(op.getIndices()).empty() && at)
+    at = node.op("where", {present(node, op.getUpdates(), dims), at, node.scalarLike(at, INT32_MAX)});
+  replaceOperand(op, 1, at);
+  infer(node, op);
+}
+
+// ---- movement ----------------------------------------------------------------------------------
+
+Value DataSizeResolver::taken(NodeContext& node, Value x, int64_t axis, Value at) {
+  const std::optional<DimExpr> size = ir::exprOf(ir::symShape(ir::tensorOf(x))[static_cast<size_t>(axis)]);
+  const std::optional<DimExpr> last = size ? size->minus(1) : std::nullopt;
+  if (!last) return node.unsupported("a dimension whose size is not known"), Value();
+  at = node.op("max", {node.op("min", {at, number(node, *last)}), scalarOf(node, 0)});
+  return node.op("gather", {x, at}, {{"axis", axis}});
+}
+
+void DataSizeResolver::range(NodeContext& node, ir::RangeOp op) {
+  const SymDim size = boundDim(shapeOf(op.getResult())[0]);
+  auto names = op.getStartSymbols();
+  const int64_t step = op.getSteps()[0];
+  DimExpr start = op.getStarts()[0];
+  if (auto name = names ? dyn_cast<StringAttr>((*names)[0]) : StringAttr(); name && !name.empty())
+    start = known(DimExpr::parse(name.getValue()));
+  const ElementType element = ir::elementType(op.getElement());
+  if (!hasDataSize(start)) {
+    const std::optional<int64_t> known = start.constant();
+    return replace(node, op, node.range(known ? SymDim{*known} : node.symDim(start), size, step, element));
+  }
+  Value steps = node.range(SymDim{0}, size, step, ElementType::kI64);
+  replace(node, op, node.cast(node.op("add", {steps, number(node, start)}), op.getElement()));
+}
+
+void DataSizeResolver::slice(NodeContext& node, ir::SliceOp op) {
+  const SymShape from = shapeOf(op.getX()), to = shapeOf(op.getResult());
+  auto names = op.getStartSymbols();
+  Value x = op.getX();
+  SymShape starts, sizes;
+  Ints steps;
+  SmallVector<std::pair<int64_t, Value>> picked;
+  for (size_t d = 0; d < from.size(); ++d) {
+    SymDim begin{op.getStarts()[d]};
+    if (names)
+      if (auto name = cast<StringAttr>((*names)[d]); !name.empty()) begin.symbol = name;
+    std::optional<DimExpr> start = ir::exprOf(begin);
+    if (start) start = known(*start);
+    if (!start) return node.unsupported(strCat("where it begins in dimension ", d, " is not known"));
+    const int64_t step = op.getSteps()[d];
+    const bool isFixed = !hasDataSize(*start) && start->lowerBound().value_or(-1) >= 0 && step > 0;
+    if ((isData(from[d]) || isData(to[d]) || hasDataSize(*start)) && !isFixed) {
+      Value at =
+          node.op("add", {node.range(SymDim{0}, boundDim(to[d]), step, ElementType::kI64), number(node, *start)});
+      picked.emplace_back(static_cast<int64_t>(d), at);
+      starts.push_back({0});
+      sizes.push_back(ir::symShape(ir::tensorOf(x))[d]);
+      steps.push_back(1);
+      continue;
+    }
+    starts.push_back(begin);
+    sizes.push_back(boundDim(to[d]));
+    steps.push_back(step);
+  }
+  Value result = node.slice(x, starts, sizes, steps);
+  for (auto& [dim, at] : picked) result = taken(node, result, dim, at);
+  replace(node, op, result);
+}
+
+void DataSizeResolver::reshape(NodeContext& node, ir::ReshapeOp op) {
+  Value x = op.getX();
+  const SymShape from = shapeOf(x), to = shapeOf(op.getResult());
+  ArrayRef<SymDim> a = from, b = to;
+  while (!a.empty() && !b.empty() && agree(a.front(), b.front())) a = a.drop_front(), b = b.drop_front();
+  while (!a.empty() && !b.empty() && agree(a.back(), b.back())) a = a.drop_back(), b = b.drop_back();
+  // Rows stay rows as long as what is counted comes first, and as many elements are there at the bounds.
+  auto elements = [](ArrayRef<SymDim> dims, llvm::function_ref<SymDim(const SymDim&)> sizeOf) {
+    std::optional<DimExpr> product = DimExpr(1);
+    for (const SymDim& dim : dims)
+      if (const auto size = ir::exprOf(sizeOf(dim)); product) product = size ? product->times(*size) : std::nullopt;
+    return product;
+  };
+  auto countedFirst = [&](ArrayRef<SymDim> dims) {
+    dims = dims.drop_while([](const SymDim& dim) { return dim == SymDim{1}; });
+    return llvm::none_of(dims.empty() ? dims : dims.drop_front(), isData);
+  };
+  auto most = [&](const SymDim& dim) { return boundDim(dim); };
+  const auto own = elements(a, most), asked = elements(b, most);
+  const bool isAlike = llvm::none_of(a, isData) && llvm::none_of(b, isData);
+  if (isAlike || (own && asked && countedFirst(a) && countedFirst(b) && DimExpr::equal(*own, *asked) == true))
+    return infer(node, op);
+  // Else each element is taken from where it is: by its number among those that there are.
+  Value at, one = scalarOf(node, 1);
+  std::optional<DimExpr> stride = DimExpr(1);
+  SymShape shape;
+  for (const SymDim& dim : to) shape.push_back(boundDim(dim));
+  for (size_t d = to.size(); d-- > 0 && stride;) {
+    SymShape along(to.size(), SymDim{1});
+    along[d] = shape[d];
+    Value position = node.reshape(node.range(SymDim{0}, shape[d], 1, ElementType::kI64), along);
+    Value part = node.op("mul", {position, number(node, *stride)});
+    at = at ? node.op("add", {at, part}) : part;
+    const auto size = ir::exprOf(to[d]);
+    stride = size ? stride->times(*size) : std::nullopt;
+  }
+  Value offset;
+  std::optional<DimExpr> inMemory = DimExpr(1);
+  const SymShape memory = ir::symShape(ir::tensorOf(x));
+  for (size_t d = from.size(); d-- > 0 && inMemory;) {
+    const auto size = ir::exprOf(from[d]), whole = ir::exprOf(memory[d]);
+    if (!size || !whole) break;
+    Value count = node.op("max", {number(node, *size), one});
+    Value index = d == 0 ? at : node.op("mod", {at, count});
+    if (d > 0) at = node.op("div", {at, count});
+    Value part = node.op("mul", {index, number(node, *inMemory)});
+    offset = offset ? node.op("add", {offset, part}) : part;
+    inMemory = inMemory->times(*whole);
+  }
+  if (!stride || !inMemory || !offset || !at)
+    return node.unsupported("how its elements follow from those of its operand has too long an expression");
+  Value flat = node.reshape(x, {node.symDim(inMemory)});
+  replace(node, op, node.reshape(taken(node, flat, 0, offset), shape));
+}
+
+void DataSizeResolver::concat(NodeContext& node, ir::ConcatOp op) {
+  const auto axis = static_cast<size_t>(op.getAxis());
+  const SymShape result = shapeOf(op.getResult());
+  std::optional<DimExpr> begin = DimExpr(0), place = DimExpr(0);
+  bool isMoved = false;  // Something comes behind elements that may not be there.
+  SmallVector<std::pair<DimExpr, DimExpr>> parts;
+  for (Value input : op.getInputs()) {
+    const SymShape own = shapeOf(input);
+    for (size_t d = 0; d < own.size(); ++d)
+      if (d != axis && (isData(own[d]) || isData(result[d])) && !agree(own[d], result[d]))
+        return node.unsupported(strCat("its sizes ", textOf(own[d]), " and ", textOf(result[d]), " of dimension ", d,
+                                       " have to be equal, and one of them depends on data, so that no launch can "
+                                       "tell"));
+    const auto size = ir::exprOf(own[axis]), most = ir::exprOf(ir::symShape(ir::tensorOf(input))[axis]);
+    if (!begin || !place || !size || !most) return node.unsupported("a size that is not known");
+    isMoved |= hasDataSize(*begin);
+    parts.emplace_back(*begin, *place);
+    begin = begin->plus(*size);
+    place = place->plus(*most);
+  }
+  if (!isMoved) return infer(node, op);
+  Value whole = node.op("concat", SmallVector<Value>(op.getInputs()), {{"axis", static_cast<int64_t>(axis)}});
+  if (!whole) return;
+  Value position = positions(node, whole, static_cast<int64_t>(axis), NodeContext::rank(whole));
+  position = node.reshape(position, {ir::symShape(ir::tensorOf(whole))[axis]});
+  Value at;
+  for (const auto& [start, where] : parts) {
+    const auto ahead = where.minus(start);
+    if (!ahead) return node.unsupported("a size that has too long an expression");
+    Value own = node.op("add", {position, number(node, *ahead)});
+    at = at ? node.op("where", {node.op("less", {position, number(node, start)}), at, own}) : own;
+  }
+  replace(node, op, taken(node, whole, static_cast<int64_t>(axis), at));
+}
+
+void DataSizeResolver::pad(NodeContext& node, ir::PadOp op) {
+  const SymShape shape = shapeOf(op.getX());
+  SmallVector<std::pair<int64_t, DimExpr>> ends;
+  for (int64_t d : dataDims(op.getX()))
+    if (op.getHigh()[d] > 0)
+      if (const auto end = ir::exprOf(shape[static_cast<size_t>(d)])->plus(op.getLow()[d])) ends.emplace_back(d, *end);
+  infer(node, op);
+  // What is padded behind lies behind the elements that there are.
+  Value result = op.getResult();
+  const SymShape truth = shapeOf(result);
+  builder_.setInsertionPointAfter(op);
+  Value padded = result;
+  for (const auto& [d, end] : ends) {
+    Value inside = node.op("less", {positions(node, result, d, NodeContext::rank(result)), number(node, end)});
+    padded = node.op("where", {inside, padded, node.scalarLike(result, op.getValue().convertToDouble())});
+  }
+  if (padded == result || !padded) return;
+  truth_[padded] = truth;
+  llvm::SmallPtrSet<Operation*, 8> own;
+  for (Operation* made = op->getNextNode(); own.insert(made).second && made != padded.getDefiningOp();)
+    made = made->getNextNode();
+  result.replaceUsesWithIf(padded, [&](OpOperand& use) { return !own.contains(use.getOwner()); });
+}
+
+}  // namespace hpu::importer
