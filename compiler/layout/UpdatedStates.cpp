@@ -92,7 +92,9 @@ class UnitOrder {
     std::vector<Operation*> order;
     llvm::DenseSet<Operation*> done;
     const auto needed = [&](Operation* op) -> Operation* {
-      const auto isLeft = [&](Operation* other) { return other && other->getBlock() == &block_ && !done.contains(other); };
+      const auto isLeft = [&](Operation* other) {
+        return other && other->getBlock() == &block_ && !done.contains(other);
+      };
       for (Value operand : op->getOperands())
         if (isLeft(operand.getDefiningOp())) return operand.getDefiningOp();
       if (auto more = before_.find(op); more != before_.end())

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random models whose states scatters update, with readers of what they were and became; each node beside numpy."""
 
-import dataclasses
-
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -11,14 +9,6 @@ from unusual_scatters import scatter_elements, scatter_nd
 
 KINDS = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16,
          np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64}
-
-
-@dataclasses.dataclass
-class Free:
-    """A size that may be late: its name, bounds, and what it is in a run."""
-    name: str
-    low: int
-    high: int
 
 
 class Updates:
@@ -82,7 +72,7 @@ class Updates:
         value, at = past, list(shape)
         values = [(value, list(at))]
         for _ in range(self.pick(1, 1, 2, 3)):
-            value, at = self.update(value, at, values)
+            value, at = self.update(value, at)
             values.append((value, list(at)))
         # Back to the state's own shape.
         if at != shape:
@@ -93,21 +83,15 @@ class Updates:
         self.output(out, tuple(shape))
         self.states[out] = past
         for _ in range(self.pick(0, 1, 2, 3)):
-            self.read(*values[self.random.integers(len(values))], value, at)
+            self.read(*values[self.random.integers(len(values))], value)
 
     def view_back(self, value, at, shape):
-        perm = [at.index(dim) if at.count(dim) == 1 else None for dim in shape]
-        if None in perm:
-            used, perm = set(), []
-            for dim in shape:
-                for axis, size in enumerate(at):
-                    if size == dim and axis not in used:
-                        used.add(axis)
-                        perm.append(axis)
-                        break
+        perm = []
+        for dim in shape:
+            perm.append(next(axis for axis, size in enumerate(at) if size == dim and axis not in perm))
         return self.add("Transpose", [value], lambda x, p=tuple(perm): x.transpose(p), perm=perm), list(shape)
 
-    def update(self, value, at, values):
+    def update(self, value, at):
         if self.pick(True, False, False):
             perm = list(self.random.permutation(4))
             value = self.add("Transpose", [value], lambda x, p=tuple(perm): x.transpose(p), perm=[int(p) for p in perm])
@@ -124,7 +108,7 @@ class Updates:
             if any(isinstance(dim, str) for dim in rest) or self.pick(True, False):
                 updates = self.input((count, *rest), self.dtype)
             else:
-                updates = self.near(value, at, values, (count, *rest))
+                updates = self.near(value, at, (count, *rest))
             out = self.add("ScatterND", [value, indices, updates], lambda x, i, u: scatter_nd(x, i, u, mode), **reduction)
         else:
             axis = self.pick(0, 1, 2, 3)
@@ -140,19 +124,17 @@ class Updates:
                            lambda x, i, u: scatter_elements(x, i, u, axis, mode), axis=axis, **reduction)
         return out, at
 
-    def near(self, value, at, values, shape):
-        """Updates that are computed of what is updated."""
-        starts = self.constant(np.zeros(4, np.int64))
+    def near(self, value, at, shape):
+        """Updates that are a part of what is updated."""
         size = int(np.prod(shape))
-        flat = self.add("Reshape", [value, self.constant(np.array([-1]))], lambda x, _: x.reshape(-1))
         if any(isinstance(dim, str) for dim in at) or size > np.prod([int(dim) for dim in at]):
             return self.input(shape, self.dtype)
-        del starts
+        flat = self.add("Reshape", [value, self.constant(np.array([-1]))], lambda x, _: x.reshape(-1))
         head = self.add("Slice", [flat, self.constant(np.array([0])), self.constant(np.array([size]))],
                         lambda x, a, b: x[int(a[0]):int(b[0])])
         return self.add("Reshape", [head, self.constant(np.array(shape))], lambda x, _, s=tuple(shape): x.reshape(s))
 
-    def read(self, value, at, last, last_at):
+    def read(self, value, at, last):
         """An output of what a state is at some point."""
         at = list(at)
         kind = self.pick("sum", "same", "rows", "late", "scatter", "negated")
