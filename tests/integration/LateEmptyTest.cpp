@@ -171,6 +171,48 @@ TEST(LateEmpty, ProductsInAllTheirSizes) {
   check(model, "products", bounds, allSizes(bounds));
 }
 
+/// Weights are packed when the recipe is made, for rows of any number.
+TEST(LateEmpty, ProductsWithWeights) {
+  OnnxBuilder model;
+  model.input("x", kF32, {"m", int64_t{8}}).floats("w", {8, 6}, counting(48)).floats("v", {6, 8}, counting(48));
+  model.floats("bias", {6}, counting(6))
+      .node("MatMul", "up", {"x", "w"}, {"h"})
+      .node("Add", "add", {"h", "bias"}, {"t"});
+  model.node("Relu", "relu", {"t"}, {"r"}).node("MatMul", "down", {"r", "v"}, {"y"}).output("y");
+  model.node("Gemm", "turned", {"x", "x", "eight"}, {"z"}, {{"transA", int64_t{1}}}).output("z");
+  model.floats("eight", {8}, counting(8));
+  const Bounds bounds = {{"m", {0, 8}}};
+  check(model, "weights", bounds, allSizes(bounds));
+}
+
+/// Nobody to look at: zeros.
+TEST(LateEmpty, AttentionOverNothing) {
+  OnnxBuilder model;
+  for (const char* name : {"q", "k", "v"})
+    model.input(name, kF32, {"b", *name == 'q' ? "m" : "n", int64_t{2}, int64_t{8}})
+        .node("Transpose", std::string("heads_") + name, {name}, {std::string(name) + "1"},
+              {{"perm", *name == 'k' ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 2, 1, 3}}});
+  model.node("MatMul", "scores", {"q1", "k1"}, {"s"}).node("Softmax", "softmax", {"s"}, {"p"}, {{"axis", int64_t{-1}}});
+  model.node("MatMul", "mixed", {"p", "v1"}, {"y"}).output("y");
+  const Bounds bounds = {{"b", {0, 2}}, {"m", {0, 3}}, {"n", {0, 3}}};
+  check(model, "attention", bounds, allSizes(bounds));
+}
+
+/// What is left out begins at an offset, which is beyond a tensor without elements.
+TEST(LateEmpty, PartsOfNothing) {
+  OnnxBuilder model;
+  model.input("past", kF32, {"past", int64_t{8}, int64_t{3}})
+      .ints("n0", {1}, {0})
+      .ints("n1", {1}, {1})
+      .ints("n5", {1}, {5});
+  model.node("Slice", "part", {"past", "n1", "n5", "n1"}, {"s"});
+  model.node("ReduceSum", "sum", {"s", "n0"}, {"y"}, {{"keepdims", int64_t{0}}}).output("y");
+  model.node("Slice", "rows", {"past", "n1", "n5", "n0"}, {"r"});
+  model.node("ReduceSum", "sum_rows", {"r", "n0"}, {"z"}, {{"keepdims", int64_t{0}}}).output("z");
+  const Bounds bounds = {{"past", {0, 4}}};
+  check(model, "parts", bounds, allSizes(bounds));
+}
+
 /// A window that is larger than its padded image is refused, in either dimension.
 TEST(LateEmpty, Windows) {
   OnnxBuilder model;
