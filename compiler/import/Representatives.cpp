@@ -210,7 +210,7 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
   return tried;
 }
 
-Status checkRepresented(ModuleOp module, bool apart) {
+Status checkRepresented(ModuleOp module, Apart apart) {
   const shape::SymbolBounds bounds = ir::sizeBounds(module);
   std::map<std::string, std::string> equal;
   for (const auto& [one, name] : equalSizes(module)) equal[name] = one;
@@ -233,7 +233,7 @@ Status checkRepresented(ModuleOp module, bool apart) {
       }
       auto [slot, isNew] = known.try_emplace(dim.size, dim);
       const ir::SymDim& other = slot->second;
-      if (isNew || !apart || other == dim) continue;
+      if (isNew || apart == Apart::kNothing || (apart == Apart::kOnes && dim.size != 1) || other == dim) continue;
       const auto a = exprOf(other), b = exprOf(dim);
       if (a && b && shape::DimExpr::equal(*a, *b, bounds) == true) continue;
       status = invalidArgument(strCat("two sizes agree by chance at ", where()));
@@ -277,8 +277,16 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   HPU_ASSIGN(const std::vector<SizeAssignment> tried,
              representativesOf(boundsOf(standing, represented.bounds), numbers));
   Status first, unnamed;  // Operands that fit together say more of what is wrong.
+  const auto take = [&](ModuleOp trial) {
+    module.getBodyRegion().takeBody(trial.getBodyRegion());
+    module->setAttrs(trial->getAttrDictionary());
+    return okStatus();
+  };
+  OwningOpRef<ModuleOp> kept;  // Fits, but a size is 1 there.
   for (const SizeAssignment& sizes : tried) {
     if (support::isCancelled()) return support::cancelledStatus();
+    const bool small = isSmall(sizes);
+    if (small && kept) break;
     for (const auto& [name, one] : standing) represented.samples[name] = sizes.at(one);
     OwningOpRef<ModuleOp> trial = module.clone();
     (*trial)->setAttr(ir::kSamplesAttr, samplesAttr(module.getContext(), represented.samples));
@@ -286,18 +294,21 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
     equal.record(*trial, represented.samples);
     Status status = specializeModule(*trial, represented);
     if (!status.ok()) status = withStandIns(status, represented.samples);
-    if (status.ok()) status = checkRepresented(*trial, isSmall(sizes));
+    if (status.ok()) status = checkRepresented(*trial, small ? Apart::kAll : Apart::kNothing);
     if (status.ok()) {
+      // Nothing tells a size of 1 from one that is repeated along the other operand's size.
+      const bool hasOne = !small && !checkRepresented(*trial, Apart::kOnes).ok();
       status = nameSizes(*trial, /*fromPhase=*/false);
+      if (status.ok() && !hasOne) return take(*trial);
       if (status.ok()) {
-        module.getBodyRegion().takeBody(trial->getBodyRegion());
-        module->setAttrs((*trial)->getAttrDictionary());
-        return okStatus();
+        if (!kept) kept = std::move(trial);
+        continue;
       }
       if (unnamed.ok()) unnamed = status;
     }
     if (first.ok()) first = status;
   }
+  if (kept) return take(*kept);
   return unnamed.ok() ? first : unnamed;
 }
 

@@ -29,9 +29,11 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
 /// Whether one of the sizes is a small one: what is computed of it may agree with other numbers by chance.
 bool isSmall(const SizeAssignment& sizes);
 
+/// What sizes that differ must not agree with: a size that is 1 is taken for one that is repeated, and what is computed
+/// of small ones may be anything.
+enum class Apart { kNothing, kOnes, kAll };
 /// Of a module that has these representatives: kInvalidArgument, naming the op and the size, where a size is 0 or less,
-/// and with `apart` where two sizes that differ, or one and a number, have the same value. Names of equalSizes() do
-/// not differ.
-Status checkRepresented(mlir::ModuleOp module, bool apart);
+/// and where two sizes that differ, or one and a number, have the same value. Names of equalSizes() do not differ.
+Status checkRepresented(mlir::ModuleOp module, Apart apart);
 
 }  // namespace hpu::importer

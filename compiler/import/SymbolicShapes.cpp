@@ -219,6 +219,22 @@ bool gather(NodeContext& node) {
   return true;
 }
 
+/// A shape of which some sizes are replaced.
+bool scatter(NodeContext& node) {
+  std::optional<ShapeElements> data = node.quotients(0), updates = node.quotients(2);
+  std::optional<Ints> indices = node.constantInts(1);
+  if (!data || data->isScalar || !updates || updates->isScalar || !indices || updates->divisor != data->divisor ||
+      updates->values.size() != indices->size() || node.text("reduction", "none") != "none")
+    return false;
+  for (const auto& [i, value] : llvm::zip(*indices, updates->values)) {
+    std::optional<int64_t> at = node.index(i, 0, data->values.size());
+    if (!at) return true;
+    data->values[*at] = value;
+  }
+  node.setOutput(0, std::move(*data));
+  return true;
+}
+
 bool slice(NodeContext& node) {
   std::optional<ShapeElements> data = node.quotients(0);
   if (!data || data->isScalar) return false;
@@ -336,6 +352,7 @@ bool convertSymbolically(NodeContext& node) {
   if (op == "Neg" || op == "Abs" || op == "Floor" || op == "Ceil") return unary(node, op);
   if (op == "Where") return where(node);
   if (op == "Gather") return gather(node);
+  if (op == "ScatterElements") return scatter(node);
   if (op == "Slice") return slice(node);
   if (op == "Concat") return concat(node);
   if (op == "Reshape") return reshape(node);

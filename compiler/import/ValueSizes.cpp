@@ -32,7 +32,7 @@ const std::map<std::string, std::vector<size_t>>& arithmetic() {
       {"Abs", {}},    {"Add", {}},      {"Cast", {}},       {"Ceil", {}},       {"Concat", {}},     {"Div", {}},
       {"Floor", {}},  {"Identity", {}}, {"Max", {}},        {"Min", {}},        {"Mod", {}},        {"Mul", {}},
       {"Neg", {}},    {"Sub", {}},      {"Gather", {0}},    {"ReduceMax", {0}}, {"ReduceMin", {0}}, {"Reshape", {0}},
-      {"Slice", {0}}, {"Squeeze", {0}}, {"Unsqueeze", {0}}, {"Where", {}}};
+      {"Slice", {0}}, {"Squeeze", {0}}, {"Unsqueeze", {0}}, {"Where", {}},      {"ScatterElements", {0, 2}}};
   return ops;
 }
 

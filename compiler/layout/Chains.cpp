@@ -2,6 +2,7 @@
 #include "compiler/layout/Chains.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/layout/Orders.h"
 #include "compiler/support/Units.h"
 #include "mlir/IR/Builders.h"
@@ -24,6 +25,16 @@ void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
     else
       visit(use);
   }
+}
+
+/// Another unit than `reader` writes over the value, where it lies.
+bool isUpdatedElsewhere(Value value, Operation* reader) {
+  bool isUpdated = false;
+  forEachRead(value, [&](OpOperand& read) {
+    Operation* unit = read.getOwner();
+    isUpdated |= unit != reader && stateUpdatedBy(unit) && layout::updatedBy(unit) == &read;
+  });
+  return isUpdated;
 }
 
 /// The dimension of the index space of `op` along which it reads dimension `dim` of an operand point by point.
@@ -113,6 +124,9 @@ Operation* onlyReader(Operation* unit, std::string* why) {
   });
   if (several) return refuse("several units read it");
   if (!reader || !isa<BundleOp, ClusterOp>(reader)) return refuse("a copy or the caller reads it");
+  // It would be moved to its reader, perhaps behind that.
+  for (Value operand : unit->getOperands())
+    if (isUpdatedElsewhere(baseOf(operand), unit)) return refuse("it reads a state that is updated in place");
   // Its data may be copied first, and what it does not update has to stay.
   if (layout::updatedBy(unit) || layout::updatedBy(reader)) return refuse("a scatter updates a tensor in HBM");
   return reader;

@@ -8,6 +8,7 @@
 #include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Orders.h"
+#include "compiler/layout/UpdatedStates.h"
 #include "compiler/layout/Views.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
@@ -57,8 +58,8 @@ class LayoutAssigner {
 
  private:
   /// What a state is after the launch lies where it was before: a concatenation that appends to it leaves the old rows
-  /// where they are, and writes the new ones behind. Everything else is copied there, behind all that reads the old
-  /// state.
+  /// where they are, and writes the new ones behind; scatters write the elements that change. Everything else is copied
+  /// there, behind all that reads the old state.
   void placeStates() {
     Operation* terminator = function_.getBody().front().getTerminator();
     // Outputs that are states as they were, or views of them: copied before the copies below, one of which may
@@ -71,8 +72,17 @@ class LayoutAssigner {
       replaceByRelayout(returned, rowMajor(tensorOf(returned.get()).getRank()),
                         "it is of a state that may be overwritten before it is copied");
     }
+    const SmallVector<UpdatedState> updated = updatedStates(function_);
+    updateInPlace(function_, updated, [&](OpOperand& read, const std::string& why) {
+      replaceByRelayout(read, rowMajor(tensorOf(read.get()).getRank()), why);
+    });
     for (const StateMemory& state : statesOf(function_)) {
       OpOperand& returned = terminator->getOpOperand(state.result);
+      if (llvm::any_of(updated, [&](const UpdatedState& each) { return each.state.result == state.result; })) {
+        returned_.insert(baseOf(returned.get()));
+        reportState(state, "is updated in place");
+        continue;
+      }
       if (returned.get() == function_.getArgument(state.argument)) {
         reportState(state, "stays as it is");
         continue;
@@ -88,7 +98,7 @@ class LayoutAssigner {
       }
       makeResolvable(returned.get(), terminator);
       replaceByRelayout(returned, rowMajor(tensorOf(returned.get()).getRank()),
-                        "a state is copied to its place when no concatenation appends to it");
+                        "a state is copied to its place when nothing appends to it or updates it there");
       setStrides(returned.get(), strides);
       returned_.insert(returned.get());
       reportState(state, "is computed elsewhere and copied at the end");

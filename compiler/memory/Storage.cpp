@@ -72,13 +72,21 @@ class Sharing {
         continue;
       }
       for (Value value : unit->getResults()) {
+        const std::optional<StateMemory> state = stateOf(value);
+        // All updates of a state lie where it does.
+        if (auto same = states_.find(state ? state->result : 0); state && same != states_.end()) {
+          joinState(value, same->second);
+          continue;
+        }
         plan_.windows[value] = {plan_.storages.size(), 0};
         // What takes turns reads and writes from the first one's first slice to the last one's last.
         const Turn& turn = turns_[plan_.step[unit]];
         const SymInt bytes = symElements(tensorOf(value)) * elementBytes(tensorOf(value));
         Storage storage{{tensorBytes(value), turn.first, std::max(turn.last, last_[value])}, bytes, -1, {value}};
         if (auto found = outputs_.find(value); found != outputs_.end()) storage.output = found->second;
-        if (std::optional<StateMemory> state = stateOf(value)) {
+        if (state) {
+          states_[state->result] = plan_.storages.size();
+          storage.output = state->result;
           storage.bytes = state->elements() * elementBytes(tensorOf(value));
           storage.live.bytes = storage.bytes.value();
         }
@@ -96,10 +104,21 @@ class Sharing {
   }
 
  private:
-  /// The state that a unit's result is.
+  /// The state that a unit's result is, or is on the way to be.
   std::optional<StateMemory> stateOf(Value value) {
+    if (Operation* unit = value.getDefiningOp())
+      if (std::optional<StateMemory> updated = stateUpdatedBy(unit)) return updated;
     auto found = outputs_.find(value);
     return found == outputs_.end() ? std::nullopt : stateOfResult(function_, found->second);
+  }
+
+  void joinState(Value value, size_t index) {
+    Storage& storage = plan_.storages[index];
+    const Turn& turn = turns_[plan_.step[value.getDefiningOp()]];
+    storage.live.begin = std::min(storage.live.begin, turn.first);
+    storage.live.end = std::max(storage.live.end, std::max(turn.last, last_[value]));
+    storage.members.push_back(value);
+    plan_.windows[value] = {index, 0};
   }
 
   Storage& storageOf(Value value) { return plan_.storages[plan_.windows[value].storage]; }
@@ -150,7 +169,9 @@ class Sharing {
     for (Value part : concat.getInputs()) {
       std::optional<SymView> view = resolveSymView(part);
       auto window = plan_.windows.find(view->base);
-      if (window == plan_.windows.end() || isAlone(view->base)) return false;
+      // What a state was between two updates does not stay.
+      if (window == plan_.windows.end() || isAlone(view->base) || stateUpdatedBy(view->base.getDefiningOp()))
+        return false;
       const SymInt offset = window->second.offset + view->offset;
       if (!first) {
         first = Window{window->second.storage, offset};
@@ -317,8 +338,9 @@ class Sharing {
   StoragePlan& plan_;
   const StorageOptions& options_;
   llvm::DenseMap<Value, int64_t> last_;
-  SmallVector<Turn> turns_;                 ///< By step.
-  llvm::DenseMap<Value, int64_t> outputs_;  ///< By what is returned, through views.
+  SmallVector<Turn> turns_;                  ///< By step.
+  llvm::DenseMap<Value, int64_t> outputs_;   ///< By what is returned, through views.
+  llvm::DenseMap<unsigned, size_t> states_;  ///< Their storages, by output.
   int64_t goal_ = 0;
 };
 

@@ -112,8 +112,9 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
     } else {
       written.push_back(writer.box);
     }
+    const bool updates = replaces(writer);
     for (Operation* unit : units) {
-      if (step[unit] < writer.written) continue;
+      if (step[unit] < writer.written || (unit == writer.unit && updates)) continue;
       for (Value operand : unit->getOperands()) {
         if (baseOf(operand) != state || cast<RankedTensorType>(operand.getType()).getNumElements() == 0) continue;
         const recipe::MemoryBox read = recipe::wholeBox(operandOf(operand, *locate(operand)));
@@ -213,9 +214,16 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
       if (recipe::disjoint(box, recipe::wholeBox(operandOf(writer.value, *result)))) continue;
       ++readers;
       same = location->offset == result->offset && location->view.sizes == result->view.sizes &&
-             location->view.strides == result->view.strides && readsWhereItWrites(writer.unit, operand);
+             sameStrides(location->view, result->view) && readsWhereItWrites(writer.unit, operand);
     }
     return readers == 1 && same;
+  }
+
+  /// Those of dimensions of size 1 do not matter.
+  static bool sameStrides(const StridedView& a, const StridedView& b) {
+    for (size_t d = 0; d < a.sizes.size(); ++d)
+      if (a.sizes[d] != 1 && a.strides[d] != b.strides[d]) return false;
+    return true;
   }
 
   void fail(Value value, const char* what) {

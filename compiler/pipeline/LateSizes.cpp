@@ -78,7 +78,7 @@ Status LateSizes::begin(ModuleOp module, Phase first) {
 StatusOr<OwningOpRef<ModuleOp>> LateSizes::sized(ModuleOp module) const {
   OwningOpRef<ModuleOp> copy = module.clone();
   HPU_RETURN_IF_ERROR(importer::rebindModule(*copy, samples_));
-  return std::move(copy);
+  return copy;
 }
 
 LateSizes::Slices LateSizes::slicesOf(ModuleOp module) const {

@@ -126,6 +126,69 @@ class StateBinder {
   std::string what_;
 };
 
+// ---- What is in memory as narrow as it is computed ---------------------------------------------------
+
+bool isView(Operation* op) {
+  auto own = dyn_cast<ir::HpuOp>(op);
+  return own && own.isView();
+}
+
+/// `value` becomes what its views start from.
+SmallVector<Operation*> viewsBelow(Value& value) {
+  SmallVector<Operation*> views;
+  for (Operation* view = value.getDefiningOp(); view && isView(view); view = value.getDefiningOp()) {
+    views.push_back(view);
+    value = view->getOperand(0);
+  }
+  return views;
+}
+
+RankedTensorType withElement(Value value, Type element) {
+  RankedTensorType type = ir::tensorOf(value);
+  return RankedTensorType::get(type.getShape(), element, type.getEncoding());
+}
+
+/// Somebody reads the value as `narrow`, perhaps through views.
+bool isReadAs(Value value, Type narrow) {
+  return llvm::any_of(value.getUsers(), [&](Operation* user) {
+    if (isView(user)) return isReadAs(user->getResult(0), narrow);
+    return isa<ir::CastOp>(user) && ir::tensorOf(user->getResult(0)).getElementType() == narrow;
+  });
+}
+
+/// What `view` makes of its operand, of `value`, which has another type of element.
+Value viewOf(OpBuilder& builder, Operation* view, Value value) {
+  Operation* copy = builder.clone(*view);
+  copy->setOperand(0, value);
+  copy->getResult(0).setType(withElement(copy->getResult(0), ir::tensorOf(value).getElementType()));
+  return copy->getResult(0);
+}
+
+/// Readers of `value` read `narrow` instead: as it is when they convert it to that anyway.
+void narrowReads(OpBuilder& builder, Value value, Value narrow) {
+  const Type element = ir::tensorOf(narrow).getElementType();
+  SmallVector<OpOperand*> others;
+  for (OpOperand& use : llvm::make_early_inc_range(value.getUses())) {
+    Operation* user = use.getOwner();
+    if (isa<ir::CastOp>(user) && ir::tensorOf(user->getResult(0)).getElementType() == element) {
+      user->getResult(0).replaceAllUsesWith(narrow);
+      user->erase();
+    } else if (isView(user)) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(user);
+      narrowReads(builder, user->getResult(0), viewOf(builder, user, narrow));
+      user->erase();
+    } else {
+      others.push_back(&use);
+    }
+  }
+  if (others.empty()) return;
+  builder.setInsertionPointAfterValue(narrow);
+  const Type f32 = builder.getF32Type();
+  const Value wide = ir::CastOp::create(builder, others.front()->getOwner()->getLoc(), narrow, f32);
+  for (OpOperand* use : others) use->set(wide);
+}
+
 }  // namespace
 
 Status bindStates(func::FuncOp function, const std::map<std::string, std::string>& states) {
@@ -139,27 +202,25 @@ void narrowStates(func::FuncOp function) {
   SmallVector<Type> inputs(function.getArgumentTypes()), outputs(function.getResultTypes());
   for (const ir::StateMemory& state : ir::statesOf(function)) {
     BlockArgument argument = function.getArgument(state.argument);
-    auto back = end->getOperand(state.result).getDefiningOp<ir::CastOp>();
-    if (!back || argument.use_empty()) continue;
-    auto narrow = ir::tensorOf(back.getX());
+    Value computed = end->getOperand(state.result);
+    const SmallVector<Operation*> views = viewsBelow(computed);
+    auto back = computed.getDefiningOp<ir::CastOp>();
+    if (!back) continue;
+    const Type narrow = ir::tensorOf(back.getX()).getElementType();
     // Casts between other types are the model's own, and mean something.
-    if (!ir::tensorOf(argument).getElementType().isF32() || !isa<BFloat16Type, Float16Type>(narrow.getElementType()))
-      continue;
-    const bool isRead = llvm::all_of(argument.getUsers(), [&](Operation* user) {
-      auto to = dyn_cast<ir::CastOp>(user);
-      return to && ir::tensorOf(to.getResult()).getElementType() == narrow.getElementType();
-    });
-    if (!isRead) continue;
-    const Type type = (*argument.getUsers().begin())->getResult(0).getType();
-    for (Operation* user : llvm::make_early_inc_range(argument.getUsers())) {
-      user->getResult(0).replaceAllUsesWith(argument);
-      user->erase();
-    }
-    argument.setType(type);
-    end->setOperand(state.result, back.getX());
+    if (!ir::tensorOf(argument).getElementType().isF32() || !isa<BFloat16Type, Float16Type>(narrow)) continue;
+    if (!isReadAs(argument, narrow)) continue;
+    OpBuilder builder(end);
+    Value after = back.getX();
+    for (Operation* view : llvm::reverse(views)) after = viewOf(builder, view, after);
+    end->setOperand(state.result, after);
+    for (Operation* view : views)
+      if (view->use_empty()) view->erase();
     if (back->use_empty()) back->erase();
-    inputs[state.argument] = type;
-    outputs[state.result] = narrow;
+    outputs[state.result] = after.getType();
+    inputs[state.argument] = withElement(argument, narrow);
+    argument.setType(inputs[state.argument]);
+    narrowReads(builder, argument, argument);
   }
   function.setType(FunctionType::get(function.getContext(), inputs, outputs));
 }

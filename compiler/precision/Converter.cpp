@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/precision/ConvertConstant.h"
@@ -101,14 +102,20 @@ void Converter::line(Operation* op, StringRef type, StringRef text) {
   report_ += llvm::formatv("{0,-11} {1,-16} {2}  {3}\n", type, op->getName().stripDialect(), name, text).str();
 }
 
-/// TPC ops whose results only leave the function (through views): rounding them gains nothing.
+/// TPC ops whose results only leave the function (through views): rounding them gains nothing. What is stored into a
+/// state does not leave: all of the state would have to be f32, and be converted whenever it is read.
 void Converter::findLastOps(Block& block) {
+  llvm::SmallPtrSet<Operation*, 8> stays;
+  for (const StateMemory& state : statesOf(func_)) {
+    Operation* base = rootOf(block.getTerminator()->getOperand(state.result)).getDefiningOp();
+    if (isa_and_nonnull<ScatterNdOp, ScatterElementsOp>(base)) stays.insert(base);
+  }
   for (Operation& op : llvm::reverse(block.without_terminator())) {
     bool leaves = !op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation* user) {
       return user == block.getTerminator() || last_.contains(user);
     });
     auto hpuOp = dyn_cast<HpuOp>(&op);
-    if (!leaves || !hpuOp || hpuOp.getEngine() == EngineKind::Mme) continue;
+    if (!leaves || !hpuOp || hpuOp.getEngine() == EngineKind::Mme || stays.contains(&op)) continue;
     if (hpuOp.isView()) {
       last_.insert(&op);  // Looked through; it takes the type of its operand.
     } else if (hpuOp.getEngine() == EngineKind::Tpc) {

@@ -150,8 +150,11 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     llvm::DenseMap<Operation*, size_t> searched;
     for (auto [index, number] : llvm::enumerate(unitOf)) searched[units[number]] = index;
     std::vector<SearchLink> links;
+    const bool isLate = getOperation()->getParentOfType<ModuleOp>()->hasAttr(kSamplesAttr);
     for (Operation* unit : units) {
       if (!isa<BundleOp, ClusterOp>(unit) || !searched.contains(unit)) continue;
+      // A scalar has no dimension along which tiles could be said to lie, and next to nothing to save.
+      if (isLate && tensorOf(unit->getResult(0)).getRank() == 0) continue;
       std::string why;
       Operation* reader = onlyReader(unit, &why);
       if (!reader || !searched.contains(reader)) continue;

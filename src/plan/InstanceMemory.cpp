@@ -374,7 +374,7 @@ Status InstanceMemory::apply(recipe::Program& program) const {
       const std::string& name = ops_.find(user.op)->name;
       operand.section = plan_->spilled[t] ? workspace_ : sram_;
       operand.offset = shape.used ? static_cast<uint64_t>(plan_->tiles[t].offset) : 0;
-      if (!user.strides.empty() && shape.used) {
+      if (user.offset != TileStorage::User::kNoOffset && shape.used) {
         HPU_ASSIGN(const int64_t offset, values_.at(user.offset));
         const int64_t most = shape.ring ? shape.slotBytes : shape.bytes();
         if (offset < 0 || offset > most)
@@ -395,7 +395,7 @@ Status InstanceMemory::apply(recipe::Program& program) const {
       // Rings are checked slot by slot, with the commands.
       const uint64_t bytes = recipe::operandSpanBytes(operand), most = static_cast<uint64_t>(shape.bytes());
       const uint64_t start = static_cast<uint64_t>(plan_->tiles[t].offset);
-      if (!user.strides.empty() && hasPoints_[user.op] && !shape.ring && bytes > 0 &&
+      if (user.offset != TileStorage::User::kNoOffset && hasPoints_[user.op] && !shape.ring && bytes > 0 &&
           (bytes > most || operand.offset - start > most - bytes))
         return dataLoss(strCat("operand ", user.operand, " of op ", user.op, " '", name, "' with ", bytes,
                                " bytes leaves tile storage ", t, ", which has ", most));

@@ -277,6 +277,9 @@ class Maker {
     recipe::Operand& operand = *recipe::operandAt(op, patch.operand);
     if (patch.field == Field::kOperandSize) {
       HPU_ASSIGN(operand.sizes[patch.dim], sizeAt(values_, patch.expr));
+      // A part of nothing would begin beyond it. (An offset that is an expression is set behind the sizes.)
+      const recipe::Operand& source = *recipe::operandAt(source_.ops[patch.index], patch.operand);
+      operand.offset = recipe::isEmpty(operand) ? 0 : source.offset;
       return okStatus();
     }
     HPU_ASSIGN(int64_t value, values_.at(patch.expr));
@@ -284,7 +287,7 @@ class Maker {
     if (patch.field == Field::kOperandStride)
       operand.strides[patch.dim] = value;
     else
-      operand.offset = static_cast<uint64_t>(value);
+      operand.offset = recipe::isEmpty(operand) ? 0 : static_cast<uint64_t>(value);
     return okStatus();
   }
 

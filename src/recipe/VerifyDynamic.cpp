@@ -335,7 +335,8 @@ class DynamicVerifier {
                                ", which is not in SRAM or has other elements"));
       uint32_t seen = 0;
       bool known = user.dims.size() == operand->sizes.size();
-      const bool own = !user.strides.empty();
+      // A scalar has none.
+      const bool own = !user.strides.empty() || (operand->sizes.empty() && user.offset != TileStorage::User::kNoOffset);
       if (own && user.strides.size() != operand->sizes.size())
         return dataLoss(strCat(where, " is seen by ", opText(program_, user.op), " through ", user.strides.size(),
                                " strides, but its operand has ", operand->sizes.size(), " dimensions"));

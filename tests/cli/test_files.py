@@ -31,6 +31,27 @@ class Files(unittest.TestCase):
         self.assertEqual(result.returncode, code, (arguments, result.stderr))
         return result
 
+    @unittest.skipIf(onnx is None, "needs onnx")
+    def test_a_narrow_state_takes_the_models_own_type(self):
+        helper, numbers = onnx.helper, np.arange(48, dtype=np.float32).reshape(3, 16) / 4
+        shapes = {"past": (3, 16), "x": (1, 16), "present": (4, 16), "y": (4, 16)}
+        info = lambda names: [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shapes[name]) for name in names]
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["new"]), helper.make_node("Concat", ["past", "new"], ["present"], axis=0),
+             helper.make_node("MatMul", ["present", "w"], ["y"])], "g", info(["past", "x"]), info(["y", "present"]),
+            [onnx.numpy_helper.from_array(np.eye(16, dtype=np.float32), "w")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  os.path.join(self.work, "cache.onnx"))
+        np.save(os.path.join(self.work, "past.npy"), numbers)
+        np.save(os.path.join(self.work, "x.npy"), numbers[:1])
+        for precision in ("bf16", "f16"):
+            options = ["cache.onnx", "--precision", precision, "--state", "present=past", "--input", "past=@past.npy", "--input",
+                       "x=@x.npy"]
+            self.tool(0, "hpu-run", *options, "--output", ".")
+            present = np.load(os.path.join(self.work, "output_1.npy"))
+            np.testing.assert_array_equal(present.astype(np.float32), np.concatenate([numbers, numbers[:1]]))
+            self.assertIn("passed", self.tool(0, "hpu-verify", *options, "--ref", "interp").stdout)
+
     def contents(self):
         found = {}
         for folder, _, names in os.walk(self.work):

@@ -171,6 +171,48 @@ TEST(LateEmpty, ProductsInAllTheirSizes) {
   check(model, "products", bounds, allSizes(bounds));
 }
 
+/// Weights are packed when the recipe is made, for rows of any number.
+TEST(LateEmpty, ProductsWithWeights) {
+  OnnxBuilder model;
+  model.input("x", kF32, {"m", int64_t{8}}).floats("w", {8, 6}, counting(48)).floats("v", {6, 8}, counting(48));
+  model.floats("bias", {6}, counting(6))
+      .node("MatMul", "up", {"x", "w"}, {"h"})
+      .node("Add", "add", {"h", "bias"}, {"t"});
+  model.node("Relu", "relu", {"t"}, {"r"}).node("MatMul", "down", {"r", "v"}, {"y"}).output("y");
+  model.node("Gemm", "turned", {"x", "x", "eight"}, {"z"}, {{"transA", int64_t{1}}}).output("z");
+  model.floats("eight", {8}, counting(8));
+  const Bounds bounds = {{"m", {0, 8}}};
+  check(model, "weights", bounds, allSizes(bounds));
+}
+
+/// Nobody to look at: zeros.
+TEST(LateEmpty, AttentionOverNothing) {
+  OnnxBuilder model;
+  for (const char* name : {"q", "k", "v"})
+    model.input(name, kF32, {"b", *name == 'q' ? "m" : "n", int64_t{2}, int64_t{8}})
+        .node("Transpose", std::string("heads_") + name, {name}, {std::string(name) + "1"},
+              {{"perm", *name == 'k' ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 2, 1, 3}}});
+  model.node("MatMul", "scores", {"q1", "k1"}, {"s"}).node("Softmax", "softmax", {"s"}, {"p"}, {{"axis", int64_t{-1}}});
+  model.node("MatMul", "mixed", {"p", "v1"}, {"y"}).output("y");
+  const Bounds bounds = {{"b", {0, 2}}, {"m", {0, 3}}, {"n", {0, 3}}};
+  check(model, "attention", bounds, allSizes(bounds));
+}
+
+/// What is left out begins at an offset, which is beyond a tensor without elements.
+TEST(LateEmpty, PartsOfNothing) {
+  OnnxBuilder model;
+  model.input("past", kF32, {"past", int64_t{8}, int64_t{3}})
+      .ints("n0", {1}, {0})
+      .ints("n1", {1}, {1})
+      .ints("n5", {1}, {5});
+  model.node("Slice", "part", {"past", "n1", "n5", "n1"}, {"s"});
+  model.node("ReduceSum", "sum", {"s", "n0"}, {"y"}, {{"keepdims", int64_t{0}}}).output("y");
+  model.node("Slice", "rows", {"past", "n1", "n5", "n0"}, {"r"});
+  model.node("ReduceSum", "sum_rows", {"r", "n0"}, {"z"}, {{"keepdims", int64_t{0}}}).output("z");
+  const Bounds bounds = {{"past", {0, 4}}};
+  check(model, "parts", bounds, allSizes(bounds));
+}
+
 /// A window that is larger than its padded image is refused, in either dimension.
 TEST(LateEmpty, Windows) {
   OnnxBuilder model;
@@ -313,7 +355,7 @@ TEST(LateEmpty, TrianglesAndUnitMatrices) {
 TEST(LateEmpty, RefusalsNameDimensions) {
   OnnxBuilder model;
   addRows(model);
-  model.ints("sevens", {3}, {0, 7, -1}).node("Reshape", "reshape", {"x", "sevens"}, {"y"}).output("y");
+  model.ints("parts", {3}, {0, 97, -1}).node("Reshape", "reshape", {"x", "parts"}, {"y"}).output("y");
   CompileOptions options;
   options.dimBounds = {{"b", {1, 2}}, {"s", {0, 16}}};
   auto late = compileFile(model.save(testing::TempDir() + "/late_empty_refused.onnx"), options);
@@ -328,6 +370,32 @@ TEST(LateEmpty, RefusalsNameDimensions) {
   const std::string& text = outputs.status().message();
   for (const char* part : {"reshape", "s = 5", "b = 1", "40", "35"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+/// A window that what a convolution leaves is too small for says which dimension of the input that is.
+TEST(LateEmpty, WindowsBeyondWhatIsLeftNameTheDimension) {
+  OnnxBuilder model;
+  model.input("x", kF32, {"b", int64_t{3}, "h", "w"}).floats("k", {4, 3, 3, 3}, counting(108));
+  model.node("Conv", "conv", {"x", "k"}, {"y"},
+             {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"strides", std::vector<int64_t>{2, 2}}});
+  model.node("AveragePool", "mean", {"y"}, {"z"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}}).output("z");
+  CompileOptions options;
+  options.dimBounds = {{"b", {1, 2}}, {"h", {1, 40}}, {"w", {1, 40}}};
+  auto late = compileFile(model.save(testing::TempDir() + "/late_empty_left.onnx"), options);
+  ASSERT_TRUE(late.ok()) << late.status().toString();
+  const Recipe& recipe = late->recipe;
+  for (const auto& [h, w] : {std::pair<int64_t, int64_t>{5, 2}, {2, 5}, {5, 3}}) {
+    auto shapes = recipe.inputShapes({{"b", 1}, {"h", h}, {"w", w}});
+    ASSERT_TRUE(shapes.ok()) << shapes.status().toString();
+    auto session = tools::Session::open(recipe, {});
+    ASSERT_TRUE(session.ok()) << session.status().toString();
+    auto got = session->run({randomTensor(recipe.inputs()[0], (*shapes)[0])});
+    ASSERT_EQ(got.ok(), w == 3);
+    if (got.ok()) continue;
+    const std::string text = got.status().message();
+    EXPECT_NE(text.find(w < h ? "floor((w + 1) / 2)" : "floor((h + 1) / 2)"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
 }
 
 /// A chain of ops on rows of [b, s, c]. Each changes sizes so that some are 0 where s is small.

@@ -209,6 +209,29 @@ TEST(LateForms, OfStridesWithTheSamePadding) {
   }
 }
 
+/// Sizes that are 1 for the first representative, 101, as those of Inception's last blocks, are not taken for ones.
+TEST(LateForms, OfImagesThatShrinkToFewPixels) {
+  OnnxBuilder model;
+  const auto windows = [](int64_t kernel, int64_t stride) {
+    return std::vector<std::pair<std::string, importer::BuilderAttribute>>{
+        {"kernel_shape", std::vector<int64_t>{kernel, kernel}}, {"strides", std::vector<int64_t>{stride, stride}}};
+  };
+  std::vector<float> weights(size_t{2} * 2 * 3 * 3);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 7) * 0.25f - 0.5f;
+  model.input("x", kF32, {"b", int64_t{2}, "h", "w"}).floats("k", {2, 2, 3, 3}, weights);
+  model.node("MaxPool", "shrink", {"x"}, {"y"}, windows(3, 32));
+  model.node("Conv", "branch1", {"y", "k"}, {"b1"}, windows(3, 2))
+      .node("MaxPool", "branch2", {"y"}, {"b2"}, windows(3, 2));
+  model.node("AveragePool", "mean", {"y"}, {"b30"},
+             {{"kernel_shape", std::vector<int64_t>{3, 3}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  model.node("Conv", "branch3", {"b30", "k"}, {"b3"}, windows(3, 2));
+  model.node("Concat", "join", {"b1", "b2", "b3"}, {"z"}, {{"axis", int64_t{1}}}).node("Relu", "relu", {"z"}, {"r"});
+  model.node("GlobalAveragePool", "pool", {"r"}, {"m"}).output("m").output("z");
+  const Bounds bounds = {{"b", {1, 4}}, {"h", {70, 320}}, {"w", {70, 320}}};
+  check(model, "shrinks", bounds,
+        {{{"b", 1}, {"h", 70}, {"w", 101}}, {{"b", 4}, {"h", 320}, {"w", 320}}, {{"b", 2}, {"h", 163}, {"w", 227}}});
+}
+
 TEST(LateForms, OfRunningSums) {
   OnnxBuilder model;
   addRows(model);

@@ -294,7 +294,14 @@ TEST(LateSizes, OfProductsOfAnySizes) {
     sizes.push_back({{"m", 5}, {"k", 6}, {"n", 7}});
     sizes.back()[empty] = 0;
   }
-  check(model.save("products", {positive}), bounds, sizes);
+  const std::string path = model.save("products", {positive});
+  check(path, bounds, sizes);
+  // The scales of fp8 are scalars, which may stay in SRAM.
+  CompileOptions fp8;
+  fp8.precision = Precision::kFp8;
+  fp8.dimBounds = {{"m", {0, 8}}, {"k", {0, 8}}, {"n", {0, 8}}};
+  auto compiled = compileFile(path, fp8);
+  EXPECT_TRUE(compiled.ok()) << compiled.status().toString();
 }
 
 /// Heads are taken apart and put together again; the last row is found from the end; a mask is made of positions.

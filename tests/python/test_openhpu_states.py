@@ -246,6 +246,102 @@ class Changes(unittest.TestCase):
                 np.testing.assert_array_equal(state.numpy("h"), [0, 0, 0])
 
 
+class Uses(unittest.TestCase):
+    """What is done with states beside runs."""
+
+    BOUNDS = {"batch": (1, 4), "past": (0, 40), "seq": (0, 5)}
+
+    def test_cropped(self):
+        recipe = openhpu.compile(appending(), cache="", states={"present": "past"}, dims=self.BOUNDS)
+        with openhpu.Session(recipe) as session:
+            state = session.state(batch=3, past=0)
+            one, two, three = rows(3, 5, 8), rows(3, 4, 8), rows(3, 2, 8)
+            session.run({"new": one}, state=state)
+            session.run({"new": two}, state=state)
+            state.crop(past=6)
+            self.assertEqual(state.shapes, {"past": (3, 6, 8)})
+            np.testing.assert_array_equal(state.numpy("past"), np.concatenate([one, two], 1)[:, :6])
+            total = session.run({"new": three}, state=state)["sum"]
+            expected = np.concatenate([one, two[:, :1], three], 1)
+            np.testing.assert_array_equal(state.numpy("past"), expected)
+            np.testing.assert_allclose(total, expected.sum(), rtol=1e-5, atol=1e-5)
+            state.crop(past=8)  # As it is.
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "crop: the state 'past' is 3x8x8 now, which cannot become "
+                                   "3x9x8", state.crop, past=9)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "pst", state.crop, pst=3)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "'past'", state.crop, past=41)
+            np.testing.assert_array_equal(state.numpy("past"), expected)
+            state.crop(past=0, batch=2)
+            self.assertEqual(state.shapes, {"past": (2, 0, 8)})
+            state.reset()
+            self.assertEqual(state.shapes, {"past": (3, 0, 8)})
+
+    def test_rows_are_copied_from_and_to_their_places(self):
+        # Of three axes, each may be the one that has room; few rows, all of them, none.
+        for axis, shape in ((0, (3, 9, 700)), (1, (3, 9, 700)), (2, (3, 9, 700)), (1, (40, 40, 5))):
+            free, new = list(shape), list(shape)
+            free[axis], new[axis] = "past", "seq"
+            recipe = openhpu.compile(appending(axis, free, new), cache="", states={"present": "past"},
+                                     dims={"past": (0, 40), "seq": (0, 3)})
+            with openhpu.Session(recipe) as session:
+                state = session.state(past=0)
+                for size in (7, 0, 1, 40, 43, 12):
+                    given = list(shape)
+                    given[axis] = size
+                    value = rows(*given)
+                    with self.subTest(axis=axis, size=size):
+                        if size <= 40:
+                            state.assign("past", value)
+                            np.testing.assert_array_equal(state.numpy("past"), value)
+                            more = list(shape)
+                            more[axis] = 2
+                            # What lies behind an axis that is cut is not overwritten: it is read again.
+                            got = session.run({"past": value, "new": np.ones(more, np.float32)})
+                            np.testing.assert_array_equal(got["present"], np.concatenate([value, np.ones(more)], axis))
+                        else:
+                            state.assign("past", value)
+                            self.assertRaises(openhpu.InvalidArgumentError, session.run,
+                                              {"new": np.ones([2 if d == axis else n for d, n in enumerate(shape)],
+                                                              np.float32)}, state=state)
+
+    def test_launches_on_buffers(self):
+        recipe = openhpu.compile(appending(), cache="", states={"present": "past"}, dims=self.BOUNDS)
+        with openhpu.Session(recipe) as session:
+            state, total = session.state(batch=2, past=0), session.device.allocate((), "f32")
+            parts = [rows(2, seq, 8) for seq in (3, 1, 2)]
+            for part in parts:
+                new = session.device.allocate(part.shape, "f32")
+                new.write(part)
+                result = session.launch({"new": new}, [total], state=state).result()
+                self.assertEqual(result, [total])
+            expected = np.concatenate(parts, 1)
+            np.testing.assert_array_equal(state.numpy("past"), expected)
+            np.testing.assert_allclose(total.numpy(), expected.sum(), rtol=1e-5, atol=1e-5)
+            self.assertRaisesRegex(openhpu.InvalidArgumentError, "2 inputs|1 inputs", session.launch, [new, new], [total],
+                                   state=state)
+            with openhpu.Session(recipe) as other:
+                self.assertRaisesRegex(openhpu.InvalidArgumentError, "this session's", other.launch, {"new": new}, [total],
+                                       state=state)
+
+    def test_a_narrow_state_takes_the_models_own_type(self):
+        model = model_of([helper.make_node("MatMul", ["x", "w"], ["new"]),
+                          helper.make_node("Concat", ["past", "new"], ["present"], axis=0),
+                          helper.make_node("MatMul", ["present", "w"], ["y"])],
+                         [("past", FLOAT, ("past", 16)), ("x", FLOAT, (1, 16))],
+                         [("y", FLOAT, ("all", 16)), ("present", FLOAT, ("all", 16))])
+        model.graph.initializer.append(numpy_helper.from_array(np.eye(16, dtype=np.float32), "w"))
+        past = np.round(rows(3, 16) * 4) / 4
+        for precision in ("bf16", "f16"):
+            recipe = openhpu.compile(model, cache="", states={"present": "past"}, dims={"past": (0, 9)}, precision=precision)
+            self.assertEqual(recipe.inputs[0].dtype, precision)
+            with self.subTest(precision=precision), openhpu.Session(recipe) as session:
+                state = session.state(past=0)
+                state.assign("past", past)
+                np.testing.assert_array_equal(state.numpy("past").astype(np.float32), past)
+                got = session.run({"x": past[:1], "past": past})
+                np.testing.assert_array_equal(got["present"].astype(np.float32), np.concatenate([past, past[:1]]))
+
+
 class Refusals(unittest.TestCase):
     def compile_error(self, states, dims=None, model=None):
         with self.assertRaises(openhpu.InvalidArgumentError) as caught:

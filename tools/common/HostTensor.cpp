@@ -124,6 +124,21 @@ HostTensor widened(HostTensor tensor) {
   return wide;
 }
 
+HostTensor narrowedTo(HostTensor tensor, ElementType element) {
+  const bool narrows = element == ElementType::kBF16 || element == ElementType::kF16;
+  if (tensor.type.element != ElementType::kF32 || !narrows) return tensor;
+  HostTensor narrow;
+  narrow.name = std::move(tensor.name);
+  narrow.type = {element, tensor.type.shape};
+  narrow.bytes.resize(static_cast<size_t>(tensor.count()) * sizeof(uint16_t));
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const auto value = static_cast<float>(tensor.number(i));
+    const uint16_t bits = element == ElementType::kBF16 ? numerics::f32ToBf16(value) : numerics::f32ToF16(value);
+    memcpy(narrow.bytes.data() + static_cast<size_t>(i) * sizeof bits, &bits, sizeof bits);
+  }
+  return narrow;
+}
+
 StatusOr<Shape> parseShape(std::string_view text) {
   Shape shape;
   if (text.empty() || text == "scalar") return shape;

@@ -34,6 +34,9 @@ StatusOr<HostTensor> makeTensor(const TensorType& type);
 StatusOr<HostTensor> integerTensor(const TensorType& type, const std::vector<int64_t>& elements);
 /// bf16, f16 and f8 as f32; other types as they are.
 HostTensor widened(HostTensor tensor);
+/// f32 rounded to bf16 or f16, when that is `element`: states are as narrow as what is computed, and files of the
+/// model's own type. Anything else as it is.
+HostTensor narrowedTo(HostTensor tensor, ElementType element);
 
 /// Reads "1x3x224x224" (also "1,3,224,224"; "" or "scalar" is rank 0).
 StatusOr<Shape> parseShape(std::string_view text);

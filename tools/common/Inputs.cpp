@@ -150,6 +150,7 @@ StatusOr<HostTensor> tensorFrom(const InputSpec& spec, const TensorInfo& input) 
   if (spec.source[0] == '@') {
     StatusOr<HostTensor> tensor = readTensorFile(spec.source.substr(1));
     if (!tensor.ok()) return tensor.status().withContext(where);
+    tensor = narrowedTo(*std::move(tensor), input.type.element);
     if (!fits(tensor->type, input.type))
       return invalidArgument(where + " is " + input.type.toString() + ", but '" + spec.source.substr(1) + "' holds " +
                              tensor->type.toString());
@@ -275,12 +276,12 @@ StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inp
   HPU_ASSIGN(std::vector<const HostTensor*> selected, selectInputs(names, given, where, byName));
   std::vector<HostTensor> tensors;
   for (size_t k = 0; k < inputs.size(); ++k) {
-    const HostTensor& tensor = *selected[k];
+    HostTensor tensor = narrowedTo(*selected[k], inputs[k].type.element);
     if (!fits(tensor.type, inputs[k].type))
       return invalidArgument("input " + std::to_string(k) + " '" + inputs[k].name + "' is " +
                              inputs[k].type.toString() + ", but " + where + " has " + tensor.type.toString());
-    tensors.push_back(tensor);
-    tensors.back().name = inputs[k].name;
+    tensor.name = inputs[k].name;
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }

@@ -12,6 +12,7 @@
 #include "hpu/reference.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "tools/common/Session.h"
 
 using namespace mlir;
@@ -104,7 +105,13 @@ StatusOr<std::vector<HostTensor>> interpretModel(const std::string& model, const
                                                  const std::vector<HostTensor>& inputs) {
   HPU_ASSIGN(Graph graph, importModel(model, options));
   std::vector<ReferenceTensor> given;
-  for (const HostTensor& input : inputs) given.push_back({input.name, input.type, input.bytes});
+  auto main = graph.impl().module->lookupSymbol<func::FuncOp>("main");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // A state may be narrower in the recipe than in the model.
+    const bool isF32 = i < main.getNumArguments() && getElementTypeOrSelf(main.getArgumentTypes()[i]).isF32();
+    HostTensor input = isF32 ? widened(inputs[i]) : inputs[i];
+    given.push_back({inputs[i].name, input.type, std::move(input.bytes)});
+  }
   HPU_ASSIGN(std::vector<ReferenceTensor> outputs, interpret(graph, given));
   std::vector<HostTensor> host;
   for (ReferenceTensor& output : outputs) {

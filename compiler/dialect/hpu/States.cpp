@@ -37,6 +37,13 @@ std::optional<StateMemory> stateOfResult(func::FuncOp function, unsigned result)
   return StateMemory{static_cast<unsigned>(argument.getInt()), result, capacity};
 }
 
+std::optional<StateMemory> stateUpdatedBy(Operation* unit) {
+  auto result = unit->getAttrOfType<IntegerAttr>(kUpdatesAttr);
+  auto function = dyn_cast_or_null<func::FuncOp>(unit->getParentOp());
+  if (!result || !function || result.getInt() < 0 || result.getInt() >= function.getNumResults()) return std::nullopt;
+  return stateOfResult(function, static_cast<unsigned>(result.getInt()));
+}
+
 SmallVector<StateMemory> statesOf(func::FuncOp function) {
   SmallVector<StateMemory> states;
   for (unsigned result = 0; result < function.getNumResults(); ++result)

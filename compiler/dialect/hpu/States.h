@@ -18,6 +18,10 @@ inline constexpr const char* kCapacityAttr = "hpu.capacity";
 /// On a sched.program: its states, each a dictionary of `input`, `output` and `capacity`.
 inline constexpr const char* kStatesAttr = "hpu.states";
 
+/// On a unit that updates a state where it lies, as the phase layout decides: the number of the function's result that
+/// the state is (i64). Its own result is that state, or what the next such unit updates.
+inline constexpr const char* kUpdatesAttr = "hpu.updates";
+
 struct StateMemory {
   unsigned argument = 0, result = 0;
   llvm::ArrayRef<int64_t> capacity;
@@ -27,6 +31,8 @@ struct StateMemory {
 
 std::optional<StateMemory> stateOfArgument(mlir::Value value);
 std::optional<StateMemory> stateOfResult(mlir::func::FuncOp function, unsigned result);
+/// The state that a unit updates in place (kUpdatesAttr).
+std::optional<StateMemory> stateUpdatedBy(mlir::Operation* unit);
 /// All of a function, by result.
 llvm::SmallVector<StateMemory> statesOf(mlir::func::FuncOp function);
 void addState(mlir::func::FuncOp function, unsigned argument, unsigned result, llvm::ArrayRef<int64_t> capacity);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/StatusMacros.h"
 #include "hpu/node.h"
 #include "hpu/trace.h"
 
@@ -249,6 +250,29 @@ std::string Program::profile(const std::vector<py::array>& inputs, const std::ve
   return json.dump(-1);
 }
 
+namespace {
+
+/// Calls `copy` for each run of the array, and waits for all of them.
+void copyRuns(const DeviceBuffer& self, const py::array& array, std::optional<double> seconds,
+              const std::vector<int64_t>& offsets, int64_t run,
+              const std::function<Status(Stream&, int64_t at, int64_t bytes, int64_t offset)>& copy) {
+  const int64_t bytes = bytesOf(array);
+  if (bytes == 0) return;
+  if (!offsets.empty() && run * static_cast<int64_t>(offsets.size()) != bytes)
+    throw StatusError(invalidArgument("the runs are not those of the array"));
+  Event done = self.owner->lane->enqueue(
+      [&](Stream& stream) {
+        if (offsets.empty()) return copy(stream, 0, bytes, 0);
+        for (size_t i = 0; i < offsets.size(); ++i)
+          HPU_RETURN_IF_ERROR(copy(stream, static_cast<int64_t>(i) * run, run, offsets[i]));
+        return okStatus();
+      },
+      {array});
+  check(waitFor(done, seconds, "the copy"));
+}
+
+}  // namespace
+
 void bindRuns(py::module_& module) {
   py::class_<Request, std::shared_ptr<Request>>(module, "Request")
       .def("done", &Request::done)
@@ -317,23 +341,29 @@ void bindRuns(py::module_& module) {
                  [&](Stream& stream) { return stream.fill(self.buffer, 0, self.buffer.size()); }, {});
              check(waitFor(done, {}, "the fill"));
            })
-      .def("write",
-           [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds) {
-             const void* from = array.data();
-             int64_t bytes = bytesOf(array);
-             if (bytes == 0) return;
-             Event done = self.owner->lane->enqueue(
-                 [&](Stream& stream) { return stream.copyToDevice(self.buffer, from, bytes); }, {array});
-             check(waitFor(done, seconds, "the copy"));
-           })
-      .def("read", [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds) {
-        void* to = const_cast<void*>(array.data());
-        int64_t bytes = bytesOf(array);
-        if (bytes == 0) return;
-        Event done = self.owner->lane->enqueue(
-            [&](Stream& stream) { return stream.copyToHost(to, self.buffer, bytes); }, {array});
-        check(waitFor(done, seconds, "the copy"));
-      });
+      // The array at the buffer's start, or in runs of so many bytes at these offsets, one behind the other.
+      .def(
+          "write",
+          [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds,
+             const std::vector<int64_t>& offsets, int64_t run) {
+            const auto* from = static_cast<const std::byte*>(array.data());
+            copyRuns(self, array, seconds, offsets, run,
+                     [&](Stream& stream, int64_t at, int64_t bytes, int64_t offset) {
+                       return stream.copyToDevice(self.buffer, from + at, bytes, offset);
+                     });
+          },
+          py::arg("array"), py::arg("seconds"), py::arg("offsets") = std::vector<int64_t>(), py::arg("run") = 0)
+      .def(
+          "read",
+          [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds,
+             const std::vector<int64_t>& offsets, int64_t run) {
+            auto* to = static_cast<std::byte*>(const_cast<void*>(array.data()));
+            copyRuns(self, array, seconds, offsets, run,
+                     [&](Stream& stream, int64_t at, int64_t bytes, int64_t offset) {
+                       return stream.copyToHost(to + at, self.buffer, bytes, offset);
+                     });
+          },
+          py::arg("array"), py::arg("seconds"), py::arg("offsets") = std::vector<int64_t>(), py::arg("run") = 0);
 
   py::class_<Program, std::shared_ptr<Program>>(module, "Program")
       .def(py::init<std::shared_ptr<OpenDevice>, const Recipe&>())

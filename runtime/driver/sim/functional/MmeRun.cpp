@@ -257,7 +257,8 @@ void MmePlan::run(int64_t block, const MmeBuffers& buffers, std::byte* scratch, 
   if (useStrip_) {
     const int64_t slot = b.pixelKey % stripSlots_;
     auto* strip = reinterpret_cast<float*>(scratch + stripOffset_) + slot * imagePitch_ * blocking_.z;
-    if (strips.keys[slot] != b.pixelKey) packStrip(b, buffers.a, strip);
+    // Without a tap nothing is read of A, which may have no elements.
+    if (strips.keys[slot] != b.pixelKey && taps_ > 0) packStrip(b, buffers.a, strip);
     strips.keys[slot] = b.pixelKey;
     pixels = strip;
   } else {

@@ -16,7 +16,7 @@ from ._device import Buffer, check_target, dtype_name, shared_device
 from ._errors import (DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, OutOfRangeError, integer,
                       seconds)
 from ._recipe import Recipe
-from ._state import State
+from ._state import State, state_array
 from ._tensors import TensorInfo, device_array, from_bits, named, shape_fits, shape_text
 
 
@@ -153,26 +153,55 @@ class Session:
         """As run(), but returns a Future at once. Inputs are copied: they may be changed after the call."""
         return self._enqueue(inputs, raw, True, state)
 
-    def launch(self, inputs, outputs, values=None):
+    def launch(self, inputs, outputs, values=None, state=None):
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
         result is `outputs`. What is enqueued on this session runs in order. values: the elements of the inputs that say
-        sizes (a "k", the limit of a range), by name, which are not read from the device."""
+        sizes (a "k", the limit of a range), by name, which are not read from the device. With a state (of state()), its
+        tensors are none of the inputs and outputs, as for run()."""
         self._check_open()
         elements = self._elements(values or {})
+        if state is None:
+            return self._launch(inputs, outputs, elements, {}, {})[0]
+        pairs = self._pairs_of(state)
+        with state._lock:
+            held = {one: (buffer, shape) for (one, _), buffer, shape in zip(pairs, state._buffers, state._shapes)}
+            for one, (_, shape) in held.items():
+                self._check_state(one, shape)
+            future, infos = self._launch(inputs, outputs, elements, held, {other: held[one][0] for one, other in pairs})
+            state._grow(future._request, infos)
+        return future
+
+    def _launch(self, inputs, outputs, elements, held, written):
+        """The Future, and the outputs' infos. held: of inputs that are states, the buffer and the shape; written: of outputs."""
         sides, shapes = [], []
-        for kind, given in (("input", inputs), ("output", outputs)):
+        for kind, given, own in (("input", inputs, {one: buffer for one, (buffer, _) in held.items()}), ("output", outputs, written)):
             infos = self._recipe.inputs if kind == "input" else self._outputs_for(shapes, elements)
-            buffers = named(given, infos, kind)
-            for info, buffer in zip(infos, buffers):
+            asked = [info for index, info in enumerate(infos) if index not in own]
+            buffers = named(given, asked, kind)
+            for info, buffer in zip(asked, buffers):
                 if not isinstance(buffer, Buffer):
                     raise TypeError(f"{kind} '{info.name}': launch() takes openhpu.Buffer, not {type(buffer).__name__}")
                 if buffer.dtype != info.dtype or not shape_fits(buffer.shape, info.shape):
                     raise InvalidArgumentError(f"{kind} '{info.name}' is {info.dtype} {shape_text(info.shape)}, but a buffer of "
                                                f"{buffer.dtype} {shape_text(buffer.shape)} was given")
-            sides.append([buffer._core for buffer in buffers])
+            left = iter(buffers)
+            every = [own[index] if index in own else next(left) for index in range(len(infos))]
+            sides.append([buffer._core for buffer in every])
             if kind == "input" and self._recipe.dims:
-                shapes = [list(buffer.shape) for buffer in buffers]
-        return Future(_track(self._core.launch(*sides, shapes, elements), self._device), lambda: outputs)
+                shapes = [list(held[index][1] if index in held else buffer.shape) for index, buffer in enumerate(every)]
+        return Future(_track(self._core.launch(*sides, shapes, elements), self._device), lambda: outputs), infos
+
+    def _pairs_of(self, state):
+        """The inputs and outputs of a state that may be used here."""
+        if not isinstance(state, State) or state._session() is not self:
+            raise InvalidArgumentError("state: a run takes a State that this session's state() has made")
+        return state._pairs
+
+    def _check_state(self, index, shape):
+        info = self._recipe.inputs[index]
+        if not shape_fits(shape, info.shape):
+            raise InvalidArgumentError(f"the state '{info.name}' is {shape_text(shape)} now, and the recipe takes "
+                                       f"{shape_text(info.shape)}")
 
     def profile(self, *inputs, iters=10, warmup=1, top=10):
         """Times runs on both clocks: a dict with the keys of `hpu-run --json` (device_time_us is modelled,
@@ -261,12 +290,13 @@ class _Call:
         session._check_open()
         recipe = session.recipe
         pairs = [(one, other) for one, other, _ in recipe._core.states()]
-        if state is not None and (not isinstance(state, State) or state._session() is not session):
-            raise InvalidArgumentError("state: a run takes a State that this session's state() has made")
+        if state is not None:
+            session._pairs_of(state)
         held = {one for one, _ in pairs} if state is not None else set()
         infos = [info for index, info in enumerate(recipe.inputs) if index not in held]
         self.by_name = len(inputs) == 1 and isinstance(inputs[0], dict)
-        given = iter([device_array(value, info)
+        narrow = {recipe.inputs[one].name for one, _ in pairs}
+        given = iter([(state_array if info.name in narrow else device_array)(value, info)
                       for value, info in zip(named(inputs[0] if self.by_name else inputs, infos, "input"), infos)])
         self._own = state is None and bool(pairs)
         self._data_sizes = recipe._core.data_sizes()
@@ -274,9 +304,8 @@ class _Call:
         shapes = dict(zip((one for one, _ in pairs), self._state._shapes)) if state is not None else {}
         self.arrays = []
         for index in range(len(recipe.inputs)):
-            if index in held and not shape_fits(shapes[index], recipe.inputs[index].shape):
-                raise InvalidArgumentError(f"the state '{recipe.inputs[index].name}' is {shape_text(shapes[index])} now, and the "
-                                           f"recipe takes {shape_text(recipe.inputs[index].shape)}")
+            if index in held:
+                session._check_state(index, shapes[index])
             self.arrays.append(np.empty(0, recipe.inputs[index].bits_dtype) if index in held else next(given))
             shapes.setdefault(index, self.arrays[-1].shape)
         self.shapes = [list(shapes[index]) for index in range(len(recipe.inputs))]

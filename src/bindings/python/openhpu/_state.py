@@ -6,8 +6,18 @@ import weakref
 
 import numpy as np
 
-from ._errors import InvalidArgumentError
-from ._tensors import device_array, from_bits, shape_text
+from ._errors import InvalidArgumentError, integer
+from ._tensors import HostTensor, device_array, from_bits, shape_text
+
+_COPY_BYTES = 16384  # A copy of its own takes as long as so many bytes of a larger one.
+
+
+def state_array(value, info):
+    """As device_array(), and f32 as an f16 that it is converted to: the model may have said so."""
+    if info.dtype == "f16" and not isinstance(value, HostTensor) and hasattr(value, "dtype"):
+        array = np.asarray(value)
+        value = array.astype(np.float16) if array.dtype == np.float32 else array
+    return device_array(value, info)
 
 
 class State:
@@ -51,19 +61,45 @@ class State:
             buffer._core.clear()
         self._shapes = list(self._first)
 
+    def crop(self, **sizes):
+        """Forgets rows at the end: crop(past=12) leaves the first 12, as after a guess of tokens that was wrong. Sizes of free
+        dimensions as of Session.state(); what they do not say stays. Nothing is copied. Not longer than it is."""
+        session = self._session()
+        if session is None:
+            raise InvalidArgumentError("crop: the state's session is gone")
+        sizes = {name: integer(name, size) for name, size in sizes.items()}
+        # What follows from them shows in sizes that the others leave as they are.
+        ends = [session.recipe._core.input_shapes({**{name: bounds[end] for name, bounds in session.recipe.dims.items()}, **sizes})
+                for end in (0, 1)]
+        with self._lock:
+            shapes = []
+            for (one, _), info, now in zip(self._pairs, self._infos, self._shapes):
+                shape = tuple(size if low == high else size_now
+                              for low, high, size, size_now in zip(*(end[one] for end in ends), ends[0][one], now))
+                if any(size > size_now for size, size_now in zip(shape, now)):
+                    raise InvalidArgumentError(f"crop: the state '{info.name}' is {shape_text(now)} now, which cannot become "
+                                               f"{shape_text(shape)}")
+                shapes.append(shape)
+            self._shapes = shapes
+
     def numpy(self, name, *, raw=False):
         """A copy of the state of this input's name, as it is when all runs so far are done."""
         index = self._index(name)
         self._settle()
-        rows = self._buffers[index].numpy(raw=True)[tuple(slice(size) for size in self._shapes[index])]
-        dtype = self._infos[index].dtype
-        return np.array(rows) if raw or self._infos[index].bits_dtype == self._infos[index].numpy_dtype \
-            else from_bits(np.ascontiguousarray(rows), dtype)
+        info, shape = self._infos[index], self._shapes[index]
+        runs = self._runs(index, shape)
+        if runs is None:
+            rows = np.array(self._buffers[index].numpy(raw=True)[tuple(slice(size) for size in shape)])
+        else:
+            rows = np.empty(shape, dtype=info.bits_dtype)
+            self._buffers[index]._core.read(rows, None, *runs)
+        return rows if raw or info.bits_dtype == info.numpy_dtype else from_bits(np.ascontiguousarray(rows), info.dtype)
 
     def assign(self, name, array):
-        """Makes the state of this input's name a copy of an array."""
+        """Makes the state of this input's name a copy of an array. A state that is narrower than the model says takes an
+        array of the model's type, too."""
         index = self._index(name)
-        self._assign(name, device_array(array, self._infos[index]))
+        self._assign(name, state_array(array, self._infos[index]))
 
     def _assign(self, name, rows):
         index, shape = self._index(name), rows.shape
@@ -71,11 +107,29 @@ class State:
         if any(size > most for size, most in zip(shape, room)):
             raise InvalidArgumentError(f"the state '{name}' is {shape_text(self._infos[index].shape)} with room for "
                                        f"{shape_text(room)}, but an array of {shape_text(shape)} was given")
-        memory = np.zeros(room, dtype=self._infos[index].bits_dtype)
-        memory[tuple(slice(size) for size in shape)] = rows
+        runs = self._runs(index, shape)
+        memory = rows
+        if runs is None:
+            memory, runs = np.zeros(room, dtype=self._infos[index].bits_dtype), ()
+            memory[tuple(slice(size) for size in shape)] = rows
         self._settle()
-        self._buffers[index]._core.write(memory, None)
+        self._buffers[index]._core.write(np.ascontiguousarray(memory), None, *runs)
         self._shapes[index] = shape
+
+    def _runs(self, index, shape):
+        """Where the rows of a dense array of this shape lie in the state's memory: offsets and the length of each, in bytes;
+        None when all of the memory is copied sooner than so many."""
+        room, item = self._buffers[index].shape, np.dtype(self._infos[index].bits_dtype).itemsize
+        strides = [item * int(np.prod(room[axis + 1:], dtype=np.int64)) for axis in range(len(room))]
+        outer = next((axis for axis in reversed(range(len(room))) if shape[axis] != room[axis]), 0)
+        run = item * int(np.prod(shape[outer:], dtype=np.int64))
+        count = int(np.prod(shape[:outer], dtype=np.int64))
+        if count * max(run, _COPY_BYTES) > item * int(np.prod(room, dtype=np.int64)) and count > 1:
+            return None
+        offsets = np.zeros(1, np.int64)
+        for axis in range(outer):
+            offsets = (offsets[:, None] + strides[axis] * np.arange(shape[axis])).reshape(-1)
+        return [int(offset) for offset in offsets], run
 
     def _index(self, name):
         for index, info in enumerate(self._infos):

@@ -85,7 +85,7 @@ TEST(Representatives, AreTooFewForVeryManyDimensions) {
 TEST(Representatives, AreCheckedInTheTypesThatTheyGive) {
   std::shared_ptr<mlir::MLIRContext> context = makeContext();
   registerDialects(*context);
-  auto check = [&](const std::string& type, bool apart, const std::string& attributes = "") {
+  auto check = [&](const std::string& type, Apart apart, const std::string& attributes = "") {
     const std::string text = "module " + attributes + " { func.func @main(%a: " + type + ", %b: tensor<5xf32>) -> " +
                              type + " { %r = hpu.relu %a : (" + type + ") -> " + type + " func.return %r : " + type +
                              " } }";
@@ -96,14 +96,19 @@ TEST(Representatives, AreCheckedInTheTypesThatTheyGive) {
   const std::string empty = "tensor<0x13xf32, #hpu.layout<symbols = [\"max(0, 5 - s)\", \"s\"]>>",
                     alike = "tensor<5x13xf32, #hpu.layout<symbols = [\"18 - s\", \"s\"]>>",
                     apart = "tensor<7x13xf32, #hpu.layout<symbols = [\"20 - s\", \"s\"]>>";
-  EXPECT_THAT(check(empty, false).message(), HasSubstr("the size max(0, 5 - s)"));
-  EXPECT_TRUE(check(alike, false).ok());
-  EXPECT_FALSE(check(alike, true).ok());
-  EXPECT_TRUE(check(apart, true).ok());
+  EXPECT_THAT(check(empty, Apart::kNothing).message(), HasSubstr("the size max(0, 5 - s)"));
+  EXPECT_TRUE(check(alike, Apart::kNothing).ok());
+  EXPECT_FALSE(check(alike, Apart::kAll).ok());
+  EXPECT_TRUE(check(apart, Apart::kAll).ok());
+  // A size of 1 would be taken for one that is repeated.
+  const std::string one = "tensor<1x13xf32, #hpu.layout<symbols = [\"s - 12\", \"s\"]>>";
+  EXPECT_TRUE(check(one, Apart::kNothing).ok());
+  EXPECT_FALSE(check(one, Apart::kOnes).ok());
+  EXPECT_TRUE(check(alike, Apart::kOnes).ok());
   // Those that the model asks to be equal do not agree by chance.
   const std::string two = "tensor<13x13xf32, #hpu.layout<symbols = [\"s\", \"t\"]>>";
-  EXPECT_FALSE(check(two, true).ok());
-  EXPECT_TRUE(check(two, true, "attributes {hpu.equal_sizes = [[\"s\", \"t\"]]}").ok());
+  EXPECT_FALSE(check(two, Apart::kAll).ok());
+  EXPECT_TRUE(check(two, Apart::kAll, "attributes {hpu.equal_sizes = [[\"s\", \"t\"]]}").ok());
 }
 
 }  // namespace
