@@ -145,11 +145,45 @@ Result checkPersistent(const GraphDescription& graph) {
   return {};
 }
 
+/// Whether an eager graph may share its program with graphs of other sizes: all that it has are plain tensors.
+bool mayShareSizes(const DescribedGraph& described) {
+  auto isPlain = [](const TensorDescription& tensor) {
+    return (tensor.type == DATA_TENSOR || tensor.type == DATA_TENSOR_DYNAMIC) && tensor.permutation.empty() &&
+           std::all_of(tensor.strides.begin(), tensor.strides.end(), [](uint64_t stride) { return stride == 0; });
+  };
+  const std::vector<TensorDescription>& tensors = described.graph.tensors;
+  return described.graph.eager && !described.dynamic && std::all_of(tensors.begin(), tensors.end(), isPlain);
+}
+
+/// The program of all eager graphs that differ in sizes only; null where there is none for this one.
+std::shared_ptr<Program> sharedProgram(const DescribedGraph& described) {
+  const GraphDescription& graph = described.graph;
+  if (!mayShareSizes(described)) return nullptr;
+  const base::Hash128 key = structureKey(graph, /*names=*/false, described.valueHashes, /*sizes=*/false);
+  std::shared_ptr<Program> program = ProgramCache::get().find(key);
+  if (!program && !ProgramCache::get().isRefused(key)) {
+    StatusOr<CompileRequest> request = compileRequest();
+    if (!request.ok()) return nullptr;
+    request->freeSizes = CompileRequest::FreeSizes::kAll;
+    StatusOr<CompiledGraph> compiled = compileWithLibrary(graph, *request);
+    if (compiled.ok() && !compiled->freeDims.empty())
+      if (auto made = Program::create(std::move(*compiled), graph, /*compiledHere=*/true); made.ok())
+        program = std::move(*made);
+    if (program)
+      ProgramCache::get().insert(key, program, /*keep=*/true);
+    else
+      ProgramCache::get().refuse(key);
+  }
+  return program && launchShapes(*program, graph, {}).ok() ? program : nullptr;
+}
+
 StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
   const GraphDescription& graph = described.graph;
   base::Hash128 key = structureKey(graph, !graph.eager, described.valueHashes);
   if (auto known = ProgramCache::get().find(key)) return known;
+  if (auto shared = sharedProgram(described)) return shared;
   HPU_ASSIGN(CompileRequest request, compileRequest());
+  if (described.dynamic) request.freeSizes = CompileRequest::FreeSizes::kBounded;
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
   HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph, /*compiledHere=*/true));
   ProgramCache::get().insert(key, program, graph.eager);
@@ -160,7 +194,9 @@ StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
 void adoptSizes(const Program& program, GraphDescription& graph) {
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
     TensorDescription& tensor = graph.tensors[i];
-    if (tensor.maxSizes.empty()) tensor.maxSizes = tensor.minSizes = program.sizes()[i];
+    // Those of a program that other sizes share are of the graph that it was made for.
+    if (tensor.maxSizes.empty() && !(program.isFree() && graph.eager))
+      tensor.maxSizes = tensor.minSizes = program.sizes()[i];
   }
 }
 

@@ -18,6 +18,7 @@ void ProgramCache::childAfterFork() {
   base::abandon(self.mutex_);
   base::abandon(self.entries_);
   base::abandon(self.kept_);
+  base::abandon(self.refused_);
 }
 
 ProgramCache& ProgramCache::get() {
@@ -55,10 +56,22 @@ void ProgramCache::insert(const base::Hash128& key, const std::shared_ptr<Progra
   }
 }
 
+bool ProgramCache::isRefused(const base::Hash128& key) {
+  std::lock_guard lock(mutex_);
+  return refused_.count(key) != 0;
+}
+
+void ProgramCache::refuse(const base::Hash128& key) {
+  std::lock_guard lock(mutex_);
+  if (refused_.size() >= kSweepAt) refused_.clear();
+  refused_.insert(key);
+}
+
 void ProgramCache::clear() {
   std::list<std::pair<base::Hash128, std::shared_ptr<Program>>> dropped;
   std::lock_guard lock(mutex_);
   entries_.clear();
+  refused_.clear();
   dropped.swap(kept_);
 }
 
