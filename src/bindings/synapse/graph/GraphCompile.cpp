@@ -155,10 +155,10 @@ bool mayShareSizes(const DescribedGraph& described) {
   return described.graph.eager && !described.dynamic && std::all_of(tensors.begin(), tensors.end(), isPlain);
 }
 
-/// The program of all eager graphs that differ in sizes only; null where there is none for this one.
-std::shared_ptr<Program> sharedProgram(const DescribedGraph& described) {
+/// The program of all eager graphs that differ in sizes only, with what launches of this one say; null where there is
+/// none for it.
+std::shared_ptr<SizedProgram> sharedProgram(const DescribedGraph& described) {
   const GraphDescription& graph = described.graph;
-  if (!mayShareSizes(described)) return nullptr;
   const base::Hash128 key = structureKey(graph, /*names=*/false, described.valueHashes, /*sizes=*/false);
   std::shared_ptr<Program> program = ProgramCache::get().find(key);
   if (!program && !ProgramCache::get().isRefused(key)) {
@@ -174,14 +174,25 @@ std::shared_ptr<Program> sharedProgram(const DescribedGraph& described) {
     else
       ProgramCache::get().refuse(key);
   }
-  return program && launchShapes(*program, graph, {}).ok() ? program : nullptr;
+  if (!program) return nullptr;
+  StatusOr<std::vector<Shape>> shapes = launchShapes(*program, graph, {});
+  if (!shapes.ok()) return nullptr;
+  auto sized = std::make_shared<SizedProgram>();
+  sized->program = std::move(program);
+  sized->shapes = std::move(*shapes);
+  return sized;
 }
 
-StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
+/// `sized`: what launches run, where programFor knows.
+StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described, std::shared_ptr<SizedProgram>& sized) {
   const GraphDescription& graph = described.graph;
   base::Hash128 key = structureKey(graph, !graph.eager, described.valueHashes);
   if (auto known = ProgramCache::get().find(key)) return known;
-  if (auto shared = sharedProgram(described)) return shared;
+  if (mayShareSizes(described)) {
+    sized = ProgramCache::get().findSized(key);
+    if (!sized && (sized = sharedProgram(described))) ProgramCache::get().insertSized(key, sized);
+    if (sized) return sized->program;
+  }
   HPU_ASSIGN(CompileRequest request, compileRequest());
   if (described.dynamic) request.freeSizes = CompileRequest::FreeSizes::kBounded;
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
@@ -212,10 +223,12 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
-  HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described));
+  std::shared_ptr<SizedProgram> sized;
+  HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described, sized));
   adoptSizes(*program, graph);
   dropValues(graph, described.dynamic);
-  HPU_ASSIGN(recipe, RecipeObject::create(std::move(graph), std::move(constants), std::move(program)));
+  HPU_ASSIGN(recipe,
+             RecipeObject::create(std::move(graph), std::move(constants), std::move(program), std::move(sized)));
   return {};
 }
 

@@ -4,6 +4,7 @@
 // loaded once is neither again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -67,6 +68,14 @@ class Program {
 
   std::mutex mutex_;  // Guards what follows.
   std::vector<std::pair<const DeviceState*, Executable>> loaded_;
+};
+
+/// What a launch of certain sizes runs.
+struct SizedProgram {
+  std::shared_ptr<Program> program;
+  std::vector<Shape> shapes;  ///< Of a free program: launchShapes.
+  /// Of a free program, on the device that asked first; UINT64_MAX: not known yet.
+  std::atomic<uint64_t> workspaceBytes{UINT64_MAX};
 };
 
 /// Sizes by tensor index, in SynapseAI's order; null or empty: the largest of an input, and of a result what follows.

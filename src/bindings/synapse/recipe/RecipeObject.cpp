@@ -38,18 +38,24 @@ StatusOr<CompileRequest> compileRequest() {
 
 StatusOr<std::shared_ptr<RecipeObject>> RecipeObject::create(GraphDescription graph,
                                                              std::vector<ConstSection> constants,
-                                                             std::shared_ptr<Program> program) {
+                                                             std::shared_ptr<Program> program,
+                                                             std::shared_ptr<SizedProgram> usual) {
   for (const TensorDescription& tensor : graph.tensors)
     if (isPersistent(graph, tensor) && tensor.sectionOffset > UINT64_MAX - maxBytes(tensor))
       return dataLoss(base::strCat("tensor '", tensor.name, "' ends beyond 2^64 bytes in its section"));
-  std::shared_ptr<RecipeObject> recipe(new RecipeObject(std::move(graph), std::move(constants), std::move(program)));
+  std::shared_ptr<RecipeObject> recipe(
+      new RecipeObject(std::move(graph), std::move(constants), std::move(program), std::move(usual)));
   HPU_RETURN_IF_ERROR(recipe->orderExternals());
   return recipe;
 }
 
 RecipeObject::RecipeObject(GraphDescription graph, std::vector<ConstSection> constants,
-                           std::shared_ptr<Program> program)
-    : id_(nextRecipeId()), graph_(std::move(graph)), program_(std::move(program)), constants_(std::move(constants)) {
+                           std::shared_ptr<Program> program, std::shared_ptr<SizedProgram> usual)
+    : id_(nextRecipeId()),
+      graph_(std::move(graph)),
+      program_(std::move(program)),
+      usual_(std::move(usual)),
+      constants_(std::move(constants)) {
   listTensors();
   sizeUsual();
   hints_ = std::make_unique<std::atomic<uint32_t>[]>(tensors_.size() + 1);
@@ -136,9 +142,10 @@ GraphDescription RecipeObject::specialised(const Specialisation& wanted) const {
 }
 
 void RecipeObject::sizeUsual() {
+  workspaceBytes_ = program_->workspaceBytes();
+  if (usual_) return;
   auto usual = std::make_shared<SizedProgram>();
   usual->program = program_;
-  workspaceBytes_ = program_->workspaceBytes();
   if (program_->isFree()) {
     StatusOr<std::vector<Shape>> shapes = launchShapes(*program_, graph_, {});
     if (!shapes.ok()) return;

@@ -50,20 +50,14 @@ struct Specialisation {
   bool operator==(const Specialisation&) const = default;
 };
 
-/// What a launch of certain sizes runs.
-struct SizedProgram {
-  std::shared_ptr<Program> program;
-  std::vector<Shape> shapes;  ///< Of a free program: launchShapes.
-  /// Of a free program, on the device that asked first; UINT64_MAX: not known yet.
-  std::atomic<uint64_t> workspaceBytes{UINT64_MAX};
-};
-
 /// Immutable but for the programs of specialisations and const sections. Any thread may call.
 class RecipeObject {
  public:
-  /// `graph` has its sizes and types. Errors: kInvalidArgument, kDataLoss.
+  /// `graph` has its sizes and types. `usual`: what usual() is where the caller knows it. Errors: kInvalidArgument,
+  /// kDataLoss.
   static StatusOr<std::shared_ptr<RecipeObject>> create(GraphDescription graph, std::vector<ConstSection> constants,
-                                                        std::shared_ptr<Program> program);
+                                                        std::shared_ptr<Program> program,
+                                                        std::shared_ptr<SizedProgram> usual = nullptr);
 
   uint64_t id() const { return id_; }  ///< Unique in the process.
   const std::string& name() const { return graph_.name; }
@@ -114,7 +108,8 @@ class RecipeObject {
   std::atomic<uint32_t>* hints() const { return hints_.get(); }
 
  private:
-  RecipeObject(GraphDescription graph, std::vector<ConstSection> constants, std::shared_ptr<Program> program);
+  RecipeObject(GraphDescription graph, std::vector<ConstSection> constants, std::shared_ptr<Program> program,
+               std::shared_ptr<SizedProgram> usual);
   void listTensors();
   Status orderExternals();
   void sizeUsual();
