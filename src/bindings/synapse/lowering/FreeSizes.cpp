@@ -44,7 +44,10 @@ class SizeFreer {
   StatusOr<FreeGraph> run() {
     HPU_RETURN_IF_ERROR(findPlaces());
     HPU_RETURN_IF_ERROR(placeSections());
-    HPU_RETURN_IF_ERROR(chooseMode());
+    if (Status status = chooseMode(); !status.ok()) {
+      if (!all_ || !pin()) return status;
+      HPU_RETURN_IF_ERROR(chooseMode());
+    }
     splitAll();
     if (free_.size() > kMostFree)
       return unimplemented(strCat("it has ", free_.size(), " sizes that change, and at most ", kMostFree, " may"));
@@ -231,6 +234,25 @@ class SizeFreer {
       }
     }
     return unimplemented(first.message());
+  }
+
+  /// Of sizes that are free though nobody has said so some may not change: the length of index tuples, groups of
+  /// channels. Those with which the graph does not fit together when they alone change stay as they are.
+  bool pin() {
+    std::vector<Free> kept;
+    for (size_t i = 0; i < free_.size(); ++i) {
+      bool works = false;
+      for (const int64_t multiple : kMultiples)
+        for (const bool declares : {false, true}) {
+          Sizes sizes = largest();
+          sizes[i] = kPrimes[0][0] * multiple;
+          works = works || lower(sizes, declares).ok();
+        }
+      if (works) kept.push_back(free_[i]);
+    }
+    const bool isFewer = !kept.empty() && kept.size() < free_.size();
+    if (isFewer) free_ = std::move(kept);
+    return isFewer;
   }
 
   bool fitsDeclared(const LoweredGraph& most) const {

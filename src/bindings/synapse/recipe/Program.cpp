@@ -185,6 +185,10 @@ StatusOr<std::vector<Shape>> launchShapes(const Program& program, const GraphDes
     if (!program.freeDims()[t].empty()) {
       const std::vector<uint64_t>& own = sizesOf(t);
       for (size_t d = 0; d < shape.size(); ++d) shape[d] = static_cast<int64_t>(own[own.size() - 1 - d]);
+    } else if (bytesOf(sizesOf(t), graph.tensors[t].dataType) !=
+               static_cast<uint64_t>(program.recipe().inputs()[i].type.bytes())) {
+      return invalidArgument(base::strCat("tensor '", graph.tensors[t].name, "' is not ",
+                                          program.recipe().inputs()[i].type.toString(), ", which the program reads"));
     }
     shapes.push_back(std::move(shape));
   }
