@@ -374,7 +374,8 @@ class Builder {
           user.strides.push_back(named(late.getAs<ArrayAttr>("strides")[d]).value_or(exprs_->constant(stride)));
           names.push_back(named(late.getAs<ArrayAttr>("sizes")[d]).has_value());
         }
-        user.offset = number(late.getAs<StringAttr>("offset"));
+        // One element lies at the start of its tile.
+        if (!user.strides.empty()) user.offset = number(late.getAs<StringAttr>("offset"));
       }
     return cut;
   }

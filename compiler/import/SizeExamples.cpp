@@ -49,8 +49,10 @@ class Guess {
     if (known_.emplace(numbers, expr).second) order_.push_back({expr, numbers});
   }
 
-  /// `near`: sizes of the op's operand, which come first.
-  std::optional<DimExpr> find(const Numbers& numbers, const std::vector<std::pair<DimExpr, Numbers>>& near) const {
+  /// `near`: sizes of the op's operand, which come first. `mayDivide`: parts of sizes will do, as a guard asks launches
+  /// for sizes of which there are such parts.
+  std::optional<DimExpr> find(const Numbers& numbers, const std::vector<std::pair<DimExpr, Numbers>>& near,
+                              bool mayDivide) const {
     if (isConstant(numbers)) return DimExpr(numbers.front());
     for (const auto& [expr, own] : near)
       if (own == numbers) return expr;
@@ -82,7 +84,7 @@ class Guess {
       }
     if (isConstant(rest)) return factor.times(rest.front());
     for (const Known& one : tried)
-      if (const auto line = linear(rest, one)) return factor.times(*line);
+      if (const auto line = linear(rest, one, mayDivide)) return factor.times(*line);
     // A sum or a difference of two of them.
     for (const Known& one : symbols_)
       for (const int sign : {1, -1}) {
@@ -90,7 +92,7 @@ class Guess {
         for (size_t k = 0; k < left.size(); ++k) left[k] -= sign * one.numbers[k];
         const std::optional<DimExpr> own = one.expr.times(sign);
         for (const Known& other : symbols_)
-          if (const auto line = linear(left, other); line && own) return line->plus(*own);
+          if (const auto line = linear(left, other, false); line && own) return line->plus(*own);
       }
     return std::nullopt;
   }
@@ -111,8 +113,8 @@ class Guess {
     return isSized;
   }
 
-  /// a * expr + b, or (expr - b) / a without a remainder, with small whole numbers.
-  static std::optional<DimExpr> linear(const Numbers& numbers, const Known& of) {
+  /// a * expr + b, or (expr - b) / a. Examples do not tell how the latter is rounded where it leaves a remainder.
+  static std::optional<DimExpr> linear(const Numbers& numbers, const Known& of, bool mayDivide) {
     size_t other = 1;
     while (other < numbers.size() && of.numbers[other] == of.numbers[0]) ++other;
     if (other == numbers.size()) return std::nullopt;
@@ -129,7 +131,7 @@ class Guess {
       const std::optional<DimExpr> product = of.expr.times(up / along);
       return product ? product->plus(b) : std::nullopt;
     }
-    if (along % up == 0 && along / up > 0 && fits(along / up, of.numbers, numbers, b)) {
+    if (mayDivide && along % up == 0 && along / up > 0 && fits(along / up, of.numbers, numbers, b)) {
       const std::optional<DimExpr> moved = of.expr.minus(b);
       return moved ? moved->floorDiv(along / up) : std::nullopt;
     }
@@ -302,7 +304,7 @@ class Freer {
     for (size_t i = 0; i < numbers.size(); ++i) {
       Numbers given;
       for (DenseI64ArrayAttr each : arrays) given.push_back(each[static_cast<int64_t>(i)]);
-      const std::optional<DimExpr> expr = guess_.find(given, near);
+      const std::optional<DimExpr> expr = guess_.find(given, near, isa<ir::ReshapeOp>(op));
       if (!expr) return differs(where);
       if (expr->isConstant()) continue;
       numbers[i] = ShapedType::kDynamic;

@@ -347,15 +347,17 @@ class SizeFreer {
     HPU_RETURN_IF_ERROR(add(primes(1, multiple_), true));
     // What is chosen by a size is seen where sizes are small, and where they are as large as they get. A graph may not
     // fit together at some of these; a launch is told so by the program's guards.
-    Sizes small, large;
+    Sizes small, large, even;
     for (size_t i = 0; i < free_.size(); ++i) {
       const auto step = static_cast<int64_t>(i);
+      even.push_back((kPrimes[0][i % kMostFree] + 1) * multiple_);
       small.push_back(std::clamp((2 + step) * multiple_, std::max<int64_t>(free_[i].least, 1), free_[i].largest));
       large.push_back(all_ ? 2048 * multiple_ + step
                            : std::max(free_[i].largest - step * multiple_, std::max<int64_t>(free_[i].least, 2)));
     }
     HPU_RETURN_IF_ERROR(add(small, false));
     HPU_RETURN_IF_ERROR(add(large, false));
+    HPU_RETURN_IF_ERROR(add(even, false));  // Primes are odd.
     HPU_ASSIGN(LoweredGraph most, lower(largest(), declares_));
 
     result.dims.resize(source_.tensors.size());
@@ -388,7 +390,26 @@ class SizeFreer {
     HPU_RETURN_IF_ERROR(importer::freeSizes(built, examples));
     result.lowered = std::move(graphs[0]);
     result.lowered.sizes = std::move(most.sizes);
+    if (!all_) result.lowered.log += belowDeclared();
     return result;
+  }
+
+  /// What there is to say of results that are smaller than declared when all that is free is as small as it may be.
+  /// (None is larger than declared, or the graph would not compile.)
+  std::string belowDeclared() const {
+    Sizes sizes;
+    for (const Free& one : free_) sizes.push_back(one.least);
+    StatusOr<LoweredGraph> least = lower(sizes, declares_);
+    std::string lines;
+    for (size_t t = 0; least.ok() && t < source_.tensors.size(); ++t) {
+      const TensorDescription& tensor = source_.tensors[t];
+      if (!isProduced(t) || !least->sizes[t] || least->sizes[t]->size() != tensor.minSizes.size()) continue;
+      for (size_t d = 0; d < tensor.minSizes.size(); ++d)
+        if (const uint64_t size = (*least->sizes[t])[d]; size < tensor.minSizes[d])
+          lines += strCat("note: tensor '", tensor.name, "': size ", d, " can be ", size,
+                          ", less than its declared minimum ", tensor.minSizes[d], "\n");
+    }
+    return lines;
   }
 
   const GraphDescription& source_;

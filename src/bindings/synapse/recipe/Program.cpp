@@ -207,9 +207,11 @@ StatusOr<std::vector<Shape>> launchShapes(const Program& program, const GraphDes
       if (isGiven && (*sizes[t])[d] != size)
         return invalidArgument(base::strCat("output ", i, " (", tensor.name, "): size ", d, " is given as ",
                                             (*sizes[t])[d], ", and ", size, " follows from the inputs"));
-      if (size > tensor.maxSizes[d] || size < tensor.minSizes[d])
+      // Below a least size there is room; the build log has said so.
+      const bool isFixed = tensor.minSizes[d] == tensor.maxSizes[d];
+      if (size > tensor.maxSizes[d] || (isFixed && size != tensor.maxSizes[d]))
         return invalidArgument(base::strCat("output ", i, " (", tensor.name, "): size ", d, " would be ", size,
-                                            ", and the graph declares ", tensor.minSizes[d], " to ",
+                                            ", and the graph declares ", isFixed ? "" : "at most ",
                                             tensor.maxSizes[d]));
     }
   }

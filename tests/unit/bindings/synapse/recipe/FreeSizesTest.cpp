@@ -172,6 +172,25 @@ TEST_F(SynapseFreeSizes, SoftmaxAndReductionsOfFreeRows) {
   }
 }
 
+TEST_F(SynapseFreeSizes, ResultsFitTheirDeclaration) {
+  synTensor x = makeFree("x", {4, 1}, {4, 8}), y = makeFree("y", {4, 3}, {4, 8});
+  ASSERT_EQ(addNode("exp_fwd_f32", {x}, {y}, "exp"), synSuccess) << hpuSynLastError();
+  synRecipeHandle recipe = compileLogged();
+  ASSERT_TRUE(isOneProgram()) << log;
+  EXPECT_NE(log.find("note: tensor 'y': size 1 can be 1, less than its declared minimum 3"), log.npos) << log;
+  uint64_t xs = upload(Floats(32, 0)), ys = upload(Floats(32, 5));
+  ASSERT_EQ(launch(recipe, {{"x", xs, {4, 2}}, {"y", ys}}), synSuccess) << hpuSynLastError();
+  EXPECT_EQ(read<float>(ys, 8), Floats(8, 1));
+}
+
+TEST_F(SynapseFreeSizes, ResultsBeyondTheirDeclarationDoNotCompile) {
+  synTensor x = makeFree("x", {4, 1}, {4, 8}), y = makeFree("y", {4, 1}, {4, 7});
+  ASSERT_EQ(addNode("exp_fwd_f32", {x}, {y}, "exp"), synSuccess) << hpuSynLastError();
+  synRecipeHandle recipe = nullptr;
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "free", nullptr), synInvalidArgument,
+                   "output 0 (y) has sizes {4, 7}, the node gives {4, 8}");
+}
+
 TEST_F(SynapseFreeSizes, NoRowsAreNoWork) {
   synTensor x = makeFree("x", {4, 0}, {4, 8}), y = makeFree("y", {4, 0}, {4, 8});
   ASSERT_EQ(addNode("exp_fwd_f32", {x}, {y}, "exp"), synSuccess) << hpuSynLastError();
