@@ -2,6 +2,7 @@
 #include "compiler/import/SizeExamples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/Format.h"
@@ -11,6 +12,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/interp/ConstantData.h"
+#include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "mlir/IR/Builders.h"
@@ -258,15 +260,119 @@ class Freer {
   }
 
   Status constant(const std::vector<Operation*>& ops) {
-    auto first = cast<ir::ConstantOp>(ops.front());
-    HPU_ASSIGN(const interp::Tensor value, interp::tensorOf(first.getValue()));
-    for (size_t k = 1; k < ops.size(); ++k) {
-      HPU_ASSIGN(const interp::Tensor other, interp::tensorOf(cast<ir::ConstantOp>(ops[k]).getValue()));
-      if (value.element() != other.element() || value.shape() != other.shape() ||
-          !std::equal(value.data(), value.data() + value.bytes(), other.data()))
-        return differs(strCat("the value of ", ir::unitName(ops.front())));
+    std::vector<interp::Tensor> values;
+    bool isSame = true;
+    for (Operation* op : ops) {
+      HPU_ASSIGN(interp::Tensor value, interp::tensorOf(cast<ir::ConstantOp>(op).getValue()));
+      values.push_back(std::move(value));
+      const interp::Tensor &first = values.front(), &other = values.back();
+      if (first.element() != other.element() || first.rank() != other.rank())
+        return differs(strCat("the type of ", ir::unitName(op)));
+      isSame = isSame && first.shape() == other.shape() &&
+               std::equal(first.data(), first.data() + first.bytes(), other.data());
     }
-    return okStatus();
+    return isSame ? okStatus() : computed(ops, values);
+  }
+
+  /// A constant that depends on sizes as a range that does: counters, and numbers that are sizes or parts of one.
+  Status computed(const std::vector<Operation*>& ops, const std::vector<interp::Tensor>& values) {
+    Operation* op = ops.front();
+    const Status failure = differs(strCat("the value of ", ir::unitName(op)));
+    const ElementType element = values.front().element();
+    const bool isFloat = element == ElementType::kF32;
+    if (!isFloat && element != ElementType::kI32 && element != ElementType::kI64) return failure;
+    // All elements lie along one dim.
+    Numbers counts, starts;
+    std::optional<double> step, part;
+    int64_t dim = -1;
+    for (const interp::Tensor& value : values) {
+      const int64_t count = value.count();
+      if (count < 1 || (isFloat && count != 1)) return failure;
+      for (int64_t d = 0; d < value.rank(); ++d) {
+        if (value.shape()[static_cast<size_t>(d)] == 1) continue;
+        if (dim >= 0 && dim != d) return failure;
+        dim = d;
+      }
+      counts.push_back(count);
+      if (isFloat) continue;
+      starts.push_back(value.integer(0));
+      const int64_t own = count > 1 ? value.integer(1) - value.integer(0) : step.value_or(1);
+      if (own == 0 || own != step.value_or(own)) return failure;
+      if (count > 1) step = own;
+      for (int64_t i = 1; i < count; ++i)
+        if (value.integer(i) != starts.back() + i * own) return failure;
+    }
+    if (isFloat && !fraction(values, starts, part)) return failure;
+    const std::optional<DimExpr> start = guess_.find(starts, {}, false), size = guess_.find(counts, {}, false);
+    if (!start || !size) return failure;
+
+    OpBuilder b(op);
+    auto dimOf = [&](const DimExpr& expr) { return expr.constant().value_or(ShapedType::kDynamic); };
+    auto nameOf = [&](const DimExpr& expr) {
+      return b.getArrayAttr({b.getStringAttr(expr.isConstant() ? std::string() : expr.text())});
+    };
+    auto attribute = [&](const char* name, mlir::Attribute value) { return b.getNamedAttr(name, value); };
+    ir::DiagnosticCapture capture(op->getContext());
+    auto make = [&](llvm::StringRef mnemonic, ValueRange operands, ArrayRef<NamedAttribute> attributes) -> mlir::Value {
+      FailureOr<Operation*> made = ir::createOp(b, op->getLoc(), mnemonic, operands, attributes);
+      if (failed(made)) return {};
+      for (Operation* each : ops) numbers_[*made] = numbers_[each];
+      return (*made)->getResult(0);
+    };
+    const Type type = ir::mlirElementType(op->getContext(), isFloat ? ElementType::kI64 : element);
+    mlir::Value value = make("range", {},
+                             {attribute("starts", b.getDenseI64ArrayAttr({dimOf(*start)})),
+                              attribute("sizes", b.getDenseI64ArrayAttr({dimOf(*size)})),
+                              attribute("steps", b.getDenseI64ArrayAttr({static_cast<int64_t>(step.value_or(1))})),
+                              attribute("element", TypeAttr::get(type)), attribute("start_symbols", nameOf(*start)),
+                              attribute("symbols", nameOf(*size))});
+    if (value && isFloat) {
+      const TypeAttr f32 = TypeAttr::get(b.getF32Type());
+      value = make("cast", {value}, {attribute("to", f32)});
+      OperationState state(op->getLoc(), "hpu.constant");
+      state.addAttribute("value", scalar(b, *part));
+      state.addTypes(RankedTensorType::get({1}, b.getF32Type()));
+      Operation* scale = b.create(state);
+      for (Operation* each : ops) numbers_[scale] = numbers_[each];
+      if (value) value = make("div", {scale->getResult(0), value}, {});
+    }
+    if (value && values.front().rank() != 1) {
+      SmallVector<int64_t> shape(static_cast<size_t>(values.front().rank()), 1);
+      SmallVector<mlir::Attribute> names(shape.size(), b.getStringAttr(""));
+      if (dim >= 0) {
+        shape[static_cast<size_t>(dim)] = dimOf(*size);
+        if (!size->isConstant()) names[static_cast<size_t>(dim)] = b.getStringAttr(size->text());
+      }
+      value = make("reshape", {value},
+                   {attribute("shape", b.getDenseI64ArrayAttr(shape)), attribute("symbols", b.getArrayAttr(names))});
+    }
+    if (!value) return failure;
+    sizes_[value] = ir::tensorOf(op->getResult(0));
+    op->getResult(0).replaceAllUsesWith(value);
+    op->erase();
+    std::vector<mlir::Value> results = {value};
+    for (size_t k = 1; k < ops.size(); ++k) results.push_back(ops[k]->getResult(0));
+    return setType("a constant", results, ir::symShape(ir::tensorOf(value)));
+  }
+
+  static ElementsAttr scalar(OpBuilder& b, double value) {
+    return DenseElementsAttr::get(RankedTensorType::get({1}, b.getF32Type()), static_cast<float>(value));
+  }
+
+  /// Numbers that are all `part` divided by a whole one, as a mean's factor is.
+  static bool fraction(const std::vector<interp::Tensor>& values, Numbers& divisors, std::optional<double>& part) {
+    for (const double tried : {1.0, -1.0, 2.0, -2.0, 0.5, -0.5}) {
+      divisors.clear();
+      for (const interp::Tensor& value : values) {
+        const double number = value.number(0), divisor = number == 0 ? 0 : std::round(tried / number);
+        if (divisor < 1 || divisor > 1e9 || static_cast<float>(tried / divisor) != static_cast<float>(number)) break;
+        divisors.push_back(static_cast<int64_t>(divisor));
+      }
+      if (divisors.size() != values.size() || isConstant(divisors)) continue;
+      part = tried;
+      return true;
+    }
+    return false;
   }
 
   static std::string text(mlir::Attribute attribute) {
