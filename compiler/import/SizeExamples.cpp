@@ -302,7 +302,7 @@ class Freer {
       for (int64_t i = 1; i < count; ++i)
         if (value.integer(i) != starts.back() + i * own) return failure;
     }
-    if (isFloat && !fraction(values, starts, part)) return failure;
+    if (isFloat && !whole(values, starts) && !fraction(values, starts, part)) return failure;
     const std::optional<DimExpr> start = guess_.find(starts, {}, false), size = guess_.find(counts, {}, false);
     if (!start || !size) return failure;
 
@@ -329,12 +329,14 @@ class Freer {
     if (value && isFloat) {
       const TypeAttr f32 = TypeAttr::get(b.getF32Type());
       value = make("cast", {value}, {attribute("to", f32)});
+    }
+    if (value && part) {
       OperationState state(op->getLoc(), "hpu.constant");
       state.addAttribute("value", scalar(b, *part));
       state.addTypes(RankedTensorType::get({1}, b.getF32Type()));
       Operation* scale = b.create(state);
       for (Operation* each : ops) numbers_[scale] = numbers_[each];
-      if (value) value = make("div", {scale->getResult(0), value}, {});
+      value = make("div", {scale->getResult(0), value}, {});
     }
     if (value && values.front().rank() != 1) {
       SmallVector<int64_t> shape(static_cast<size_t>(values.front().rank()), 1);
@@ -357,6 +359,17 @@ class Freer {
 
   static ElementsAttr scalar(OpBuilder& b, double value) {
     return DenseElementsAttr::get(RankedTensorType::get({1}, b.getF32Type()), static_cast<float>(value));
+  }
+
+  /// Numbers without a fraction that floats hold exactly.
+  static bool whole(const std::vector<interp::Tensor>& values, Numbers& numbers) {
+    numbers.clear();
+    for (const interp::Tensor& value : values) {
+      const double number = value.number(0);
+      if (std::abs(number) > 1 << 24 || number != std::round(number)) return false;
+      numbers.push_back(static_cast<int64_t>(number));
+    }
+    return true;
   }
 
   /// Numbers that are all `part` divided by a whole one, as a mean's factor is.

@@ -114,7 +114,7 @@ class SynapseFreeGraphs : public LaunchFixture {
     }
     return got;
   }
-  /// `names`: free dimensions that the program must have, and no more.
+  /// `dims`: as many free dimensions as the program must have.
   void compare(const std::function<void()>& graphOf, const Bounds& all, size_t dims, int rounds = 10) {
     synRecipeHandle free = build(graphOf, all);
     ASSERT_NE(free, nullptr);
@@ -257,6 +257,17 @@ TEST_F(SynapseFreeGraphs, MeansAndTransposes) {
          sizeof along);
   };
   compare(graphOf, {{1, 1}, {50, 60}}, 2);
+}
+
+TEST_F(SynapseFreeGraphs, LossesThatAreMeansOverTheBatch) {
+  // A mean divides by the number of elements, which is free.
+  auto graphOf = [&] {
+    auto rows = [](const Sizes& s) { return Sizes{10, s[0]}; };
+    ns_MSELossKernel::Params params = {MSE_LOSS_REDUCTION_MODE_MEAN};
+    node("mse_loss_fwd_f32", {input("x", rows), input("target", rows)}, {output([](const Sizes&) { return Sizes{1}; })},
+         &params, sizeof params);
+  };
+  compare(graphOf, {{1}, {70}}, 1);
 }
 
 TEST_F(SynapseFreeGraphs, WeightsAreUpdatedInPlaceForAnyBatch) {
