@@ -11,6 +11,7 @@
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/import/SizeGuess.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -28,126 +29,11 @@ using shape::DimExpr;
 
 namespace {
 
-/// A number by graph.
-using Numbers = std::vector<int64_t>;
-
-bool isConstant(const Numbers& numbers) {
-  return llvm::all_equal(numbers);
-}
-
-/// Finds expressions for numbers.
-class Guess {
- public:
-  explicit Guess(const SizeExamples& examples) {
-    for (const auto& [name, first] : examples.sizes.front()) {
-      Numbers numbers;
-      for (const auto& sizes : examples.sizes) numbers.push_back(sizes.at(name));
-      symbols_.push_back({DimExpr::symbol(name), numbers});
-      learn(symbols_.back().numbers, symbols_.back().expr);
-    }
-  }
-
-  void learn(const Numbers& numbers, const DimExpr& expr) {
-    if (known_.emplace(numbers, expr).second) order_.push_back({expr, numbers});
-  }
-
-  /// `near`: sizes of the op's operand, which come first. `mayDivide`: parts of sizes will do, as a guard asks launches
-  /// for sizes of which there are such parts.
-  std::optional<DimExpr> find(const Numbers& numbers, const std::vector<std::pair<DimExpr, Numbers>>& near,
-                              bool mayDivide) const {
-    if (isConstant(numbers)) return DimExpr(numbers.front());
-    for (const auto& [expr, own] : near)
-      if (own == numbers) return expr;
-    if (auto found = known_.find(numbers); found != known_.end()) return found->second;
-    // Products of the operand's dimensions that lie next to each other, as reshapes join them.
-    for (size_t i = 0; i < near.size(); ++i) {
-      std::optional<DimExpr> product = near[i].first;
-      Numbers own = near[i].second;
-      for (size_t j = i + 1; product && j < near.size(); ++j) {
-        product = product->times(near[j].first);
-        for (size_t k = 0; k < own.size(); ++k) own[k] *= near[j].second[k];
-        if (product && own == numbers) return product;
-      }
-    }
-    std::vector<Known> tried;
-    for (const auto& [expr, own] : near)
-      if (!isConstant(own)) tried.push_back({expr, own});
-    tried.insert(tried.end(), symbols_.begin(), symbols_.end());
-    for (size_t i = 0; i < order_.size() && i < kMostTried; ++i) tried.push_back(order_[i]);
-    // What is left when all symbols that divide it are taken out.
-    Numbers rest = numbers;
-    DimExpr factor = 1;
-    for (const Known& symbol : symbols_)
-      while (divides(symbol.numbers, rest)) {
-        for (size_t k = 0; k < rest.size(); ++k) rest[k] /= symbol.numbers[k];
-        const std::optional<DimExpr> more = factor.times(symbol.expr);
-        if (!more) return std::nullopt;
-        factor = *more;
-      }
-    if (isConstant(rest)) return factor.times(rest.front());
-    for (const Known& one : tried)
-      if (const auto line = linear(rest, one, mayDivide)) return factor.times(*line);
-    // A sum or a difference of two of them.
-    for (const Known& one : symbols_)
-      for (const int sign : {1, -1}) {
-        Numbers left = numbers;
-        for (size_t k = 0; k < left.size(); ++k) left[k] -= sign * one.numbers[k];
-        const std::optional<DimExpr> own = one.expr.times(sign);
-        for (const Known& other : symbols_)
-          if (const auto line = linear(left, other, false); line && own) return line->plus(*own);
-      }
-    return std::nullopt;
-  }
-
- private:
-  struct Known {
-    DimExpr expr;
-    Numbers numbers;
-  };
-  static constexpr size_t kMostTried = 64;
-
-  static bool divides(const Numbers& divisor, const Numbers& numbers) {
-    bool isSized = false;
-    for (size_t k = 0; k < numbers.size(); ++k) {
-      if (divisor[k] == 0 || numbers[k] == 0 || numbers[k] % divisor[k] != 0) return false;
-      isSized |= divisor[k] != 1;
-    }
-    return isSized;
-  }
-
-  /// a * expr + b, or (expr - b) / a. Examples do not tell how the latter is rounded where it leaves a remainder.
-  static std::optional<DimExpr> linear(const Numbers& numbers, const Known& of, bool mayDivide) {
-    size_t other = 1;
-    while (other < numbers.size() && of.numbers[other] == of.numbers[0]) ++other;
-    if (other == numbers.size()) return std::nullopt;
-    const int64_t up = numbers[other] - numbers[0], along = of.numbers[other] - of.numbers[0];
-    if (up == 0) return std::nullopt;
-    auto fits = [&](int64_t a, const Numbers& to, const Numbers& from, int64_t& b) {
-      b = to[0] - a * from[0];
-      for (size_t k = 0; k < to.size(); ++k)
-        if (to[k] != a * from[k] + b) return false;
-      return true;
-    };
-    int64_t b = 0;
-    if (up % along == 0 && fits(up / along, numbers, of.numbers, b)) {
-      const std::optional<DimExpr> product = of.expr.times(up / along);
-      return product ? product->plus(b) : std::nullopt;
-    }
-    if (mayDivide && along % up == 0 && along / up > 0 && fits(along / up, of.numbers, numbers, b)) {
-      const std::optional<DimExpr> moved = of.expr.minus(b);
-      return moved ? moved->floorDiv(along / up) : std::nullopt;
-    }
-    return std::nullopt;
-  }
-
-  std::vector<Known> symbols_;
-  std::map<Numbers, DimExpr> known_;
-  std::vector<Known> order_;  ///< As they were learnt.
-};
+using Numbers = SizeGuess::Numbers;  // By graph.
 
 class Freer {
  public:
-  Freer(const std::vector<Graph*>& graphs, const SizeExamples& examples) : examples_(examples), guess_(examples) {
+  Freer(const std::vector<Graph*>& graphs, const SizeExamples& examples) : examples_(examples), guess_(examples.sizes) {
     for (Graph* graph : graphs) mains_.push_back(GraphAccess::impl(*graph).main());
   }
 
@@ -381,7 +267,7 @@ class Freer {
         if (divisor < 1 || divisor > 1e9 || static_cast<float>(tried / divisor) != static_cast<float>(number)) break;
         divisors.push_back(static_cast<int64_t>(divisor));
       }
-      if (divisors.size() != values.size() || isConstant(divisors)) continue;
+      if (divisors.size() != values.size() || llvm::all_equal(divisors)) continue;
       part = tried;
       return true;
     }
@@ -435,8 +321,8 @@ class Freer {
   }
 
   /// Of operand 0.
-  std::vector<std::pair<DimExpr, Numbers>> nearSizes(const std::vector<Operation*>& ops) const {
-    std::vector<std::pair<DimExpr, Numbers>> near;
+  std::vector<SizeGuess::Known> nearSizes(const std::vector<Operation*>& ops) const {
+    std::vector<SizeGuess::Known> near;
     const SymShape shape = ir::symShape(ir::tensorOf(ops.front()->getOperand(0)));
     for (auto [d, dim] : llvm::enumerate(shape)) {
       Numbers numbers;
@@ -447,7 +333,7 @@ class Freer {
   }
 
   const SizeExamples& examples_;
-  Guess guess_;
+  SizeGuess guess_;
   std::vector<func::FuncOp> mains_;
   llvm::DenseMap<Operation*, int64_t> numbers_;
   llvm::DenseMap<mlir::Value, RankedTensorType> sizes_;  ///< Of the first graph, what it was built with.

@@ -26,6 +26,9 @@ constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 12, 64};
 /// Which sizes have to be equal is found by lowering the graph; of one with more nodes all that may be are.
 constexpr size_t kMostTrialNodes = 4096;
 
+/// Bytes that each example has a copy of.
+constexpr uint64_t kMostConstants = uint64_t{512} << 20;
+
 /// A dimension of a tensor that no node produces.
 struct Place {
   size_t tensor = 0, dim = 0;
@@ -79,6 +82,12 @@ class SizeFreer {
       for (int32_t t : node.outputs)
         if (t != kNoTensor) produced_[static_cast<size_t>(t)] = true;
     }
+    uint64_t constants = 0;
+    for (const TensorDescription& tensor : source_.tensors) constants += tensor.hostData ? tensor.hostData->size() : 0;
+    if (constants > kMostConstants)
+      return unimplemented(strCat("values of ", constants,
+                                  " bytes would be copied for each of several sizes; those of a ",
+                                  "const section are not compiled in"));
     std::map<int64_t, Free> bySize;
     for (size_t t = 0; t < source_.tensors.size(); ++t) {
       const TensorDescription& tensor = source_.tensors[t];

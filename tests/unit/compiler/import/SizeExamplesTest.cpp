@@ -23,9 +23,8 @@ struct Freed {
   Shape shape;  ///< Of the result.
 };
 
-Freed freed(const Build& build, const std::vector<std::pair<int64_t, int64_t>>& sizes = {{101, 103},
-                                                                                         {139, 149},
-                                                                                         {2, 3}}) {
+Freed freed(const Build& build,
+            const std::vector<std::pair<int64_t, int64_t>>& sizes = {{101, 103}, {139, 149}, {2, 3}}) {
   std::vector<Graph> graphs;
   SizeExamples examples;
   examples.inputs = {{"n", "m", ""}};
@@ -52,9 +51,8 @@ Value op(Graph& graph, const char* name, const std::vector<Value>& operands, con
 }
 
 TEST(SizeExamples, ReshapesSayProductsAndParts) {
-  Freed joined = freed([](Graph& g, Value x, int64_t n, int64_t m) {
-    return op(g, "reshape", {x}, {{"shape", Ints{n * m, 6}}});
-  });
+  Freed joined =
+      freed([](Graph& g, Value x, int64_t n, int64_t m) { return op(g, "reshape", {x}, {{"shape", Ints{n * m, 6}}}); });
   ASSERT_TRUE(joined.status.ok()) << joined.status.message();
   EXPECT_THAT(joined.text, HasSubstr("\"m*n\""));
   EXPECT_EQ(joined.shape, (Shape{kDynamic, 6}));
@@ -78,7 +76,8 @@ TEST(SizeExamples, SlicesSayStartsAndSizes) {
 TEST(SizeExamples, RoundedPartsAreNotGuessed) {
   // Of odd sizes alone (n + 1) / 2 cannot be told from n / 2 rounded up or down.
   auto half = [](Graph& g, Value x, int64_t n, int64_t m) {
-    return op(g, "slice", {x}, {{"starts", Ints{0, 0, 0}}, {"sizes", Ints{(n + 1) / 2, m, 6}}, {"steps", Ints{2, 1, 1}}});
+    return op(g, "slice", {x},
+              {{"starts", Ints{0, 0, 0}}, {"sizes", Ints{(n + 1) / 2, m, 6}}, {"steps", Ints{2, 1, 1}}});
   };
   Freed result = freed(half, {{101, 103}, {139, 149}});
   EXPECT_EQ(result.status.code(), StatusCode::kUnimplemented);
@@ -110,20 +109,29 @@ TEST(SizeExamples, WhatDependsOnSizesOtherwiseIsRefused) {
   };
   refused([](Graph& g, Value x, int64_t n, int64_t) { return n > 100 ? op(g, "exp", {x}) : op(g, "relu", {x}); },
           "which op follows");
-  refused([](Graph& g, Value x, int64_t n, int64_t) { return n > 100 ? op(g, "exp", {op(g, "exp", {x})}) : op(g, "exp", {x}); },
+  refused([](Graph& g, Value x, int64_t n,
+             int64_t) { return n > 100 ? op(g, "exp", {op(g, "exp", {x})}) : op(g, "exp", {x}); },
           "which op follows");
-  refused([](Graph& g, Value x, int64_t n, int64_t) {
-    return op(g, "pad", {x}, {{"low", Ints{n % 7, 0, 0}}, {"high", Ints{0, 0, 0}}, {"value", 0.0}});
-  }, "the attribute low of pad_");
-  refused([](Graph& g, Value x, int64_t n, int64_t m) {
-    const auto number = static_cast<float>(n % 10 + m);
-    StatusOr<Value> odd = g.constant({ElementType::kF32, {}}, &number, sizeof number);
-    return op(g, "mul", {x, *odd});
-  }, "the value of constant_");
+  refused(
+      [](Graph& g, Value x, int64_t n, int64_t) {
+        return op(g, "pad", {x}, {{"low", Ints{n % 7, 0, 0}}, {"high", Ints{0, 0, 0}}, {"value", 0.0}});
+      },
+      "the attribute low of pad_");
+  refused(
+      [](Graph& g, Value x, int64_t n, int64_t m) {
+        const auto number = static_cast<float>(n % 10 + m);
+        StatusOr<Value> odd = g.constant({ElementType::kF32, {}}, &number, sizeof number);
+        return op(g, "mul", {x, *odd});
+      },
+      "the value of constant_");
   // A limit that only small sizes show.
-  refused([](Graph& g, Value x, int64_t n, int64_t m) {
-    return op(g, "slice", {x}, {{"starts", Ints{0, 0, 0}}, {"sizes", Ints{std::min<int64_t>(n, 16), m, 6}}, {"steps", Ints{1, 1, 1}}});
-  }, "the attribute sizes of slice_");
+  refused(
+      [](Graph& g, Value x, int64_t n, int64_t m) {
+        return op(
+            g, "slice", {x},
+            {{"starts", Ints{0, 0, 0}}, {"sizes", Ints{std::min<int64_t>(n, 16), m, 6}}, {"steps", Ints{1, 1, 1}}});
+      },
+      "the attribute sizes of slice_");
 }
 
 TEST(SizeExamples, OneExampleSaysNothing) {
