@@ -55,6 +55,43 @@ std::vector<SizeGuard> nonEmpty(ModuleOp module, const shape::SymbolBounds& boun
   return guards;
 }
 
+/// Where bounds are wide a tensor of many dimensions would be larger than memory is: the largest dimensions of such
+/// ones are halved.
+void fitMemory(ModuleOp module, const shape::SymbolBounds& bounds, shape::SymbolBindings& samples) {
+  constexpr double kMostElements = double{1 << 30};
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main) return;
+  auto fit = [&](mlir::Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !ir::hasNamedSizes(type)) return;
+    std::set<std::string> symbols;
+    std::vector<DimExpr> sizes;
+    for (const ir::SymDim& dim : ir::symShape(type)) {
+      const std::optional<DimExpr> size = ir::exprOf(dim);
+      if (!size) return;
+      sizes.push_back(*size);
+      for (const std::string& symbol : size->symbols()) symbols.insert(symbol);
+    }
+    while (true) {
+      double elements = 1;
+      for (const DimExpr& size : sizes)
+        elements *= static_cast<double>(std::max<int64_t>(size.evaluate(samples).value_or(1), 1));
+      if (elements <= kMostElements) return;
+      const auto largest = std::max_element(
+          symbols.begin(), symbols.end(), [&](const auto& a, const auto& b) { return samples.at(a) < samples.at(b); });
+      if (largest == symbols.end()) return;
+      int64_t& sample = samples.at(*largest);
+      const int64_t half = std::max(bounds.at(*largest).low, sample / 2);
+      if (half == sample)
+        symbols.erase(largest);
+      else
+        sample = half;
+    }
+  };
+  for (BlockArgument argument : main.getArguments()) fit(argument);
+  main.walk([&](Operation* op) { llvm::for_each(op->getResults(), fit); });
+}
+
 }  // namespace
 
 StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std::vector<SizeGuard>& guards) {
@@ -65,6 +102,7 @@ StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std:
     shape::SymbolBindings samples;
     for (const auto& [name, own] : bounds)
       samples[name] = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
+    fitMemory(module, bounds, samples);
     for (int step = 0;; ++step) {
       const auto broken = llvm::find_if_not(asked, [&](const SizeGuard& guard) { return holds(guard, samples); });
       if (broken == asked.end()) return samples;

@@ -2,7 +2,8 @@
 // EagerCache: compiled single ops (or any small graphs) by their structure, so that a framework
 // that runs one op at a time compiles each kind of op once. The one thing to know: the key says
 // everything that the compiled code depends on (ops, their parameters, element types, sizes,
-// target) and nothing else (no names, no addresses); two equal keys must mean equal recipes.
+// target) and nothing else (no names, no addresses); two equal keys must mean equal recipes. An op whose recipe has
+// free dimensions (CompileOptions::dimBounds) is keyed by ranks in place of sizes, which its launches give.
 //
 //   hpu::EagerKey key = hpu::EagerKey::Builder().add("gemm").add(m).add(n).add(k).build();
 //   HPU_ASSIGN(auto op, cache.executable(device, key, [&] { return compileGemm(m, n, k); }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowers, compiles and runs SynapseAI graphs that a text file describes, many in one process.
 //
-//   synapse_case_runner FILE [--level=2] [--target=gaudi2] [--infer] [--log]
+//   synapse_case_runner FILE [--level=2] [--target=gaudi2] [--infer] [--log] [--free]
 //
 // FILE, a word a token (cases.py writes it):
 //   case NAME
@@ -13,6 +13,8 @@
 // strides=.., scale, bias, host=HEX with hosttype, data=HEX (an input's bytes), actual=.. (sizes of this compilation).
 // Printed, a line each: "result NAME ok", "output TENSOR-NAME SIZES HEX" and "sizes TENSOR-NAME SIZES DTYPE" for each
 // tensor; or "result NAME CODE MESSAGE" with line feeds as " | ". --log adds the modelled device time and the phases.
+// --free runs the case's sizes on a program for all sizes where there is one, and adds "free NAME yes", "free NAME no
+// REASON" (it is compiled for its sizes) or "free NAME refused REASON" (the program does not take them).
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -137,20 +139,16 @@ void printSizes(const GraphDescription& graph, size_t t, const std::vector<uint6
   printf("sizes %s %s %u\n", graph.tensors[t].name.c_str(), sizesWord(sizes).c_str(), graph.tensors[t].dataType);
 }
 
-Status runCase(Case& c, bool inferOnly, bool log) {
-  GraphDescription inferred = c.graph;
-  if (inferOnly || c.request.actualSizes.empty()) HPU_RETURN_IF_ERROR(inferShapes(inferred));
-  if (inferOnly) {
-    printf("result %s ok\n", c.name.c_str());
-    for (size_t t = 0; t < inferred.tensors.size(); ++t) printSizes(inferred, t, inferred.tensors[t].maxSizes);
-    return okStatus();
-  }
-  HPU_ASSIGN(CompiledGraph compiled, compileGraph(c.graph, c.request));
+/// Runs a program; of one for all sizes at those of the case.
+Status runCompiled(Case& c, const CompiledGraph& compiled, const GraphDescription& inferred, bool log,
+                   const std::string& note) {
   HPU_ASSIGN(Recipe recipe, Recipe::deserialize(compiled.recipe.data(), compiled.recipe.size()));
   HPU_ASSIGN(tools::Session session, tools::Session::open(recipe, {}));
   std::vector<tools::HostTensor> inputs;
   for (size_t i = 0; i < compiled.inputs.size(); ++i) {
-    const TensorType& type = recipe.inputs()[i].type;
+    TensorType type = recipe.inputs()[i].type;
+    const std::vector<uint64_t>& sizes = c.graph.tensors[static_cast<size_t>(compiled.inputs[i])].maxSizes;
+    if (numElements(type.shape) < 0) type.shape = Shape(sizes.rbegin(), sizes.rend());
     const std::vector<uint8_t>& data = c.data[compiled.inputs[i]];
     if (static_cast<int64_t>(data.size()) != type.bytes())
       return invalidArgument(strCat("the case gives ", data.size(), " bytes for input '", recipe.inputs()[i].name,
@@ -158,15 +156,48 @@ Status runCase(Case& c, bool inferOnly, bool log) {
     inputs.push_back({type, data, recipe.inputs()[i].name});
   }
   HPU_ASSIGN(std::vector<tools::HostTensor> outputs, session.run(inputs));
-  printf("result %s ok\n", c.name.c_str());
+  printf("result %s ok\n%s", c.name.c_str(), note.c_str());
   if (log) printf("device_us %g\n%s", recipe.estimatedDeviceTimeUs(), compiled.log.c_str());
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto t = static_cast<size_t>(compiled.outputs[i]);
-    printf("output %s %s %s\n", c.graph.tensors[t].name.c_str(), sizesWord(compiled.sizes[t]).c_str(),
-           toHex(outputs[i].bytes).c_str());
+    const Shape& shape = outputs[i].type.shape;
+    printf(
+        "output %s %s %s\n", c.graph.tensors[t].name.c_str(),
+        sizesWord(compiled.freeDims.empty() ? compiled.sizes[t] : std::vector<uint64_t>(shape.rbegin(), shape.rend()))
+            .c_str(),
+        toHex(outputs[i].bytes).c_str());
   }
   for (size_t t = 0; t < compiled.sizes.size(); ++t) printSizes(inferred, t, compiled.sizes[t]);
   return okStatus();
+}
+
+std::string oneLine(std::string message) {
+  for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, " | ");
+  return message;
+}
+
+Status runCase(Case& c, bool inferOnly, bool log, bool free) {
+  GraphDescription inferred = c.graph;
+  if (inferOnly || c.request.actualSizes.empty()) HPU_RETURN_IF_ERROR(inferShapes(inferred));
+  if (inferOnly) {
+    printf("result %s ok\n", c.name.c_str());
+    for (size_t t = 0; t < inferred.tensors.size(); ++t) printSizes(inferred, t, inferred.tensors[t].maxSizes);
+    return okStatus();
+  }
+  std::string note;
+  if (free && c.request.actualSizes.empty()) {
+    CompileRequest request = c.request;
+    request.freeSizes = CompileRequest::FreeSizes::kAll;
+    StatusOr<CompiledGraph> compiled = compileGraph(c.graph, request);
+    note = strCat("free ", c.name, " no ", oneLine(compiled.status().message()), "\n");
+    if (compiled.ok()) {
+      Status status = runCompiled(c, *compiled, inferred, log, strCat("free ", c.name, " yes\n"));
+      if (status.ok()) return status;
+      note = strCat("free ", c.name, " refused ", oneLine(status.message()), "\n");
+    }
+  }
+  HPU_ASSIGN(CompiledGraph compiled, compileGraph(c.graph, c.request));
+  return runCompiled(c, compiled, inferred, log, note);
 }
 
 }  // namespace
@@ -175,13 +206,15 @@ int main(int argc, char** argv) {
   std::string file;
   CompileRequest request;
   Target target = Target::kGaudi2;
-  bool inferOnly = false, log = false;
+  bool inferOnly = false, log = false, free = false;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     if (word == "--infer")
       inferOnly = true;
     else if (word == "--log")
       log = true;
+    else if (word == "--free")
+      free = true;
     else if (word.starts_with("--level="))
       request.optLevel = std::atoi(word.c_str() + 8);
     else if (word.starts_with("--target=")) {
@@ -212,12 +245,9 @@ int main(int argc, char** argv) {
       readNode(words, c);
     } else if (words[0] == "end") {
       if (!c.request.actualSizes.empty()) c.request.actualSizes.resize(c.graph.tensors.size());
-      if (Status status = runCase(c, inferOnly, log); !status.ok()) {
-        std::string message = status.message();
-        for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, " | ");
+      if (Status status = runCase(c, inferOnly, log, free); !status.ok())
         printf("result %s %s %s\n", c.name.c_str(), std::string(statusCodeName(status.code())).c_str(),
-               message.c_str());
-      }
+               oneLine(status.message()).c_str());
       fflush(stdout);
     }
   }

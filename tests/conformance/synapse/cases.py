@@ -189,6 +189,7 @@ class Suite:
         parser.add_argument("--level", default="2")
         parser.add_argument("--target", default="gaudi2")
         parser.add_argument("--keep", help="write the cases to this file and keep it")
+        parser.add_argument("--free", action="store_true", help="on programs for all sizes, where cases have one; a line says why others do not")
         args = parser.parse_args()
         cases = [c for c in self.cases if not args.only or args.only in c.name]
         if not cases:
@@ -199,7 +200,7 @@ class Suite:
             with open(path, "w") as file:
                 for c in cases:
                     file.write("\n".join([f"case {c.name}", *c.lines, "end"]) + "\n")
-            run = subprocess.run([args.runner, path, f"--level={args.level}", f"--target={args.target}"], stdout=subprocess.PIPE, text=True)
+            run = subprocess.run([args.runner, path, f"--level={args.level}", f"--target={args.target}", *(["--free"] if args.free else [])], stdout=subprocess.PIPE, text=True)
         results = self.parse(run.stdout)
         failed = 0
         for c in cases:
@@ -207,6 +208,12 @@ class Suite:
             if wrong:
                 failed += 1
                 print(f"FAILED {c.name}: {wrong}")
+        if args.free:
+            said = [line.split(" ", 3) for line in run.stdout.splitlines() if line.startswith("free ")]
+            for words in said:
+                if words[2] != "yes":
+                    print("no program for all sizes:", words[1], " ".join(words[2:]))
+            print(f"{sum(words[2] == 'yes' for words in said)} of {len(cases)} cases ran on a program for all sizes")
         print(f"{len(cases) - failed} of {len(cases)} cases pass")
         if run.returncode:
             print(f"the runner ended with {run.returncode}")

@@ -52,6 +52,13 @@ for dtype in (*FLOATS, I32):
                     expected = x.double().scatter_reduce(dim, meeting.long(), updates.double(), mode, include_self=include).to(dtype)
                     case(f"scatter_reduce_{t}_{axis}_{mode}_{int(include)}", f"scatter_reduce_fwd_{t}", [x, meeting, updates], [expected],
                          params("ns_ScatterReduceKernel_Params", dim=dim - 3 if include else dim, include_self=include, mode="SCATTER_REDUCE_" + kind))
+        else:
+            for mode, kind in (("sum", "SUM"), ("prod", "PROD"), ("amax", "AMAX"), ("amin", "AMIN")):
+                for include in (True, False):
+                    case(f"scatter_reduce_{t}_{axis}_{mode}_{int(include)}", f"scatter_reduce_fwd_{t}", [x, meeting, updates],
+                         [x.scatter_reduce(dim, meeting.long(), updates, mode, include_self=include)],
+                         params("ns_ScatterReduceKernel_Params", dim=dim, include_self=include, mode="SCATTER_REDUCE_" + kind))
+        if dtype.is_floating_point:
             leaf = x.double().requires_grad_()
             dy = rand(*x.shape[:dim], 7, *x.shape[dim + 1:], dtype=dtype)
             leaf.index_select(dim, one).backward(dy.double())
@@ -208,6 +215,28 @@ non_zero("bool", rand(6, 7, dtype=torch.bool))
 non_zero("rank_5", rand(2, 3, 2, 3, 2, dtype=I32, low=0, high=2))
 non_zero("sparse", (rand(50, 101) > 0.99).float())
 
+# Negative indices count from the end; those outside, and none at all, change nothing.
+x, updates = rand(4, 5), rand(3, 5)
+at = torch.tensor([[-1, 0, 4, -5, 3], [2, -4, 9, 1, -1], [0, -9, 1, 2, 3]], dtype=I32)
+replaced, added = x.clone(), x.clone()
+for m in range(3):
+    for k in range(5):
+        if -4 <= at[m, k] < 4:
+            replaced[at[m, k], k] = updates[m, k]
+            added[at[m, k], k] += updates[m, k]
+case("scatter_outside", "scatter_fwd_f32", [x, at, updates], [replaced], params("ns_ScatterKernel_Params", axis=1))
+case("scatter_add_outside", "scatter_add_fwd_f32", [x, at, updates], [added], params("ns_ScatterKernel_Params", axis=1))
+case("scatter_i64_indices", "scatter_fwd_f32", [x, at.long(), updates], [replaced], params("ns_ScatterKernel_Params", axis=1))
+case("scatter_extreme_nan", "scatter_reduce_fwd_f32", [x, torch.zeros(2, 5, dtype=I32), torch.full((2, 5), float("nan"))],
+     [torch.cat([torch.full((1, 5), float("nan")), x[1:]])], params("ns_ScatterReduceKernel_Params", mode="SCATTER_REDUCE_AMAX", include_self=True))
+case("scatter_none", "scatter_fwd_f32", [x, torch.zeros(0, 5, dtype=I32), torch.zeros(0, 5)], [x], params("ns_ScatterKernel_Params", axis=1))
+pairs = torch.tensor([[1, -1], [4, 0], [1, 4], [-2, 2]], dtype=I32)
+expected = x.clone()
+for (i, k), update in zip(pairs.tolist(), updates.flatten()[:4]):
+    if i < 4:
+        expected[i, k] = update
+case("scatter_nd_outside", "scatter_nd_onnx_fwd_f32", [x, pairs, updates.flatten()[:4].contiguous()], [expected])
+
 x = rand(4, 5)
 case("bad_axis", "gather_fwd_f32", [x, torch.zeros(3, dtype=I32)], [x], params("ns_GatherKernel_Params", axis=2)).fails("axis 2")
 case("bad_indices", "gather_fwd_f32", [x, x], [x], params("ns_GatherKernel_Params")).fails("integers")
@@ -229,8 +258,6 @@ case("bad_bag", "embedding_bag_sgd_bwd_f32", [x, x, three], [x], params("ns_Embe
 case("bad_moe", "moe_bf16", [x, three, x], [x], b"\0" * 16).fails("node 'n0' (moe_bf16)", "ns_MoeKernel")
 case("bad_k", "topk", [x], [x, None], params("ns_TopkNodeV2_ParamsV2", bsw=6, axis=0)).fails("k is 6 of 5")
 case("bad_depth", "one_hot_fwd_f32", [torch.zeros(3, dtype=I32)], [x], params("ns_OneHotKernel_Params")).fails("depth 0")
-case("bad_reduce", "scatter_reduce_fwd_i32", [x.to(I32), torch.zeros(4, 5, dtype=I32), x.to(I32)], [x.to(I32)],
-     params("ns_ScatterReduceKernel_Params", mode="SCATTER_REDUCE_AMAX", include_self=True)).fails("extremes of integers")
 case("bad_embedding", "embedding_pt_fwd_f32", [rand(2, 3, 4), torch.zeros(3, dtype=I32)], [x]).fails("weight")
 
 # Codes that only move stay what they are.

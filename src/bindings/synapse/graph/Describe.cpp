@@ -209,12 +209,17 @@ class KeyBuffer {
 };
 
 void addTensor(KeyBuffer& key, const TensorDescription& tensor, bool names,
-               const std::optional<base::Hash128>& valueHash) {
+               const std::optional<base::Hash128>& valueHash, bool sizes) {
   if (names) key.add(tensor.name);
   key.add(tensor.type);
   key.add(tensor.dataType);
-  key.add(tensor.maxSizes);
-  key.add(tensor.minSizes);
+  if (sizes || tensor.hostData) {
+    key.add(tensor.maxSizes);
+    key.add(tensor.minSizes);
+  } else {
+    key.add(tensor.maxSizes.size());
+    for (uint64_t size : tensor.maxSizes) key.add(std::min<uint64_t>(size, 2));
+  }
   key.add(tensor.permutation);
   key.add(tensor.strides);
   key.add(tensor.section);
@@ -258,15 +263,16 @@ StatusOr<DescribedGraph> describe(GraphObject& graph) {
 }
 
 base::Hash128 structureKey(const GraphDescription& graph, bool names,
-                           const std::vector<std::optional<base::Hash128>>& valueHashes) {
+                           const std::vector<std::optional<base::Hash128>>& valueHashes, bool sizes) {
   KeyBuffer key;
+  if (!sizes) key.add(uint8_t{1});
   if (names) key.add(graph.name);
   key.add(static_cast<uint32_t>(graph.target));
   key.add(graph.inference);
   key.add(graph.eager);
   key.add(graph.tensors.size());
   for (size_t i = 0; i < graph.tensors.size(); ++i)
-    addTensor(key, graph.tensors[i], names, i < valueHashes.size() ? valueHashes[i] : std::nullopt);
+    addTensor(key, graph.tensors[i], names, i < valueHashes.size() ? valueHashes[i] : std::nullopt, sizes);
   key.add(graph.sections.size());
   for (const SectionDescription& section : graph.sections) {
     key.add(section.persistent);

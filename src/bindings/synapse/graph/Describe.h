@@ -29,8 +29,9 @@ StatusOr<DescribedGraph> describe(GraphObject& graph);
 
 /// Equal for graphs that compile to the same program: names, ids, groups of sections and addresses do not
 /// count. With `names`, those of nodes and tensors do. `valueHashes`: DescribedGraph's; other values are hashed here.
+/// Without `sizes` also for graphs whose sizes differ, but in which ones are 0 or 1 and in those of values.
 base::Hash128 structureKey(const GraphDescription& graph, bool names,
-                           const std::vector<std::optional<base::Hash128>>& valueHashes = {});
+                           const std::vector<std::optional<base::Hash128>>& valueHashes = {}, bool sizes = true);
 
 /// Elements of the largest tensor; the bytes of it, dense. Saturates at UINT64_MAX.
 uint64_t maxElements(const TensorDescription& tensor);

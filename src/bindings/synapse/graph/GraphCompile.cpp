@@ -145,11 +145,56 @@ Result checkPersistent(const GraphDescription& graph) {
   return {};
 }
 
-StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
+/// Whether an eager graph may share its program with graphs of other sizes: all that it has are plain tensors.
+bool mayShareSizes(const DescribedGraph& described) {
+  auto isPlain = [](const TensorDescription& tensor) {
+    return (tensor.type == DATA_TENSOR || tensor.type == DATA_TENSOR_DYNAMIC) && tensor.permutation.empty() &&
+           std::all_of(tensor.strides.begin(), tensor.strides.end(), [](uint64_t stride) { return stride == 0; });
+  };
+  const std::vector<TensorDescription>& tensors = described.graph.tensors;
+  return described.graph.eager && !described.dynamic && std::all_of(tensors.begin(), tensors.end(), isPlain);
+}
+
+/// The program of all eager graphs that differ in sizes only, with what launches of this one say; null where there is
+/// none for it.
+std::shared_ptr<SizedProgram> sharedProgram(const DescribedGraph& described) {
+  const GraphDescription& graph = described.graph;
+  const base::Hash128 key = structureKey(graph, /*names=*/false, described.valueHashes, /*sizes=*/false);
+  std::shared_ptr<Program> program = ProgramCache::get().find(key);
+  if (!program && !ProgramCache::get().isRefused(key)) {
+    StatusOr<CompileRequest> request = compileRequest();
+    if (!request.ok()) return nullptr;
+    request->freeSizes = CompileRequest::FreeSizes::kAll;
+    StatusOr<CompiledGraph> compiled = compileWithLibrary(graph, *request);
+    if (compiled.ok() && !compiled->freeDims.empty())
+      if (auto made = Program::create(std::move(*compiled), graph, /*compiledHere=*/true); made.ok())
+        program = std::move(*made);
+    if (program)
+      ProgramCache::get().insert(key, program, /*keep=*/true);
+    else
+      ProgramCache::get().refuse(key);
+  }
+  if (!program) return nullptr;
+  StatusOr<std::vector<Shape>> shapes = launchShapes(*program, graph, {});
+  if (!shapes.ok()) return nullptr;
+  auto sized = std::make_shared<SizedProgram>();
+  sized->program = std::move(program);
+  sized->shapes = std::move(*shapes);
+  return sized;
+}
+
+/// `sized`: what launches run, where programFor knows.
+StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described, std::shared_ptr<SizedProgram>& sized) {
   const GraphDescription& graph = described.graph;
   base::Hash128 key = structureKey(graph, !graph.eager, described.valueHashes);
   if (auto known = ProgramCache::get().find(key)) return known;
+  if (mayShareSizes(described)) {
+    sized = ProgramCache::get().findSized(key);
+    if (!sized && (sized = sharedProgram(described))) ProgramCache::get().insertSized(key, sized);
+    if (sized) return sized->program;
+  }
   HPU_ASSIGN(CompileRequest request, compileRequest());
+  if (described.dynamic) request.freeSizes = CompileRequest::FreeSizes::kBounded;
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
   HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph, /*compiledHere=*/true));
   ProgramCache::get().insert(key, program, graph.eager);
@@ -160,7 +205,9 @@ StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
 void adoptSizes(const Program& program, GraphDescription& graph) {
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
     TensorDescription& tensor = graph.tensors[i];
-    if (tensor.maxSizes.empty()) tensor.maxSizes = tensor.minSizes = program.sizes()[i];
+    // Those of a program that other sizes share are of the graph that it was made for.
+    if (tensor.maxSizes.empty() && !(program.isFree() && graph.eager))
+      tensor.maxSizes = tensor.minSizes = program.sizes()[i];
   }
 }
 
@@ -176,10 +223,12 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
-  HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described));
+  std::shared_ptr<SizedProgram> sized;
+  HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described, sized));
   adoptSizes(*program, graph);
   dropValues(graph, described.dynamic);
-  HPU_ASSIGN(recipe, RecipeObject::create(std::move(graph), std::move(constants), std::move(program)));
+  HPU_ASSIGN(recipe,
+             RecipeObject::create(std::move(graph), std::move(constants), std::move(program), std::move(sized)));
   return {};
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/synapse/lowering/Compile.h"
 
+#include <algorithm>
+
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/lowering/ElementTypes.h"
+#include "bindings/synapse/lowering/FreeSizes.h"
 #include "bindings/synapse/lowering/GraphLowering.h"
 #include "hpu/compiler.h"
 
@@ -22,15 +25,17 @@ Status inferShapes(GraphDescription& graph) {
   return okStatus();
 }
 
-StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const CompileRequest& request) {
-  if (graph.nodes.empty()) return invalidArgument("the graph has no nodes");
-  HPU_ASSIGN(LoweredGraph lowered, lowerGraph(graph, request.actualSizes, /*inferenceOnly=*/false));
+namespace {
+
+StatusOr<CompiledGraph> compileLowered(const GraphDescription& graph, const CompileRequest& request,
+                                       LoweredGraph lowered, const std::map<std::string, DimBounds>& bounds) {
   if (lowered.outputs.empty())
     return invalidArgument("nothing of the graph can be seen: no node writes a tensor of a persistent section");
   CompileOptions options;
   options.target = graph.target;
   options.optLevel = request.optLevel;
   options.cacheDir = request.cacheDir;
+  options.dimBounds = bounds;
   if (graph.eager) options.cpu = "native";  // Its recipe never leaves this process.
   StatusOr<CompileResult> done = compile(*lowered.graph, options);
   if (!done.ok()) return Status(done.status().code(), inUsersOrder(done.status().message()));
@@ -45,6 +50,40 @@ StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const Compil
   for (const PhaseInfo& phase : compiled.stats.phases)
     if (!phase.summary.empty()) result.log += strCat(phase.name, ": ", inUsersOrder(phase.summary), "\n");
   return result;
+}
+
+StatusOr<CompiledGraph> compileFree(const GraphDescription& graph, const CompileRequest& request, bool all) {
+  HPU_ASSIGN(FreeGraph free, lowerFree(graph, all));
+  HPU_ASSIGN(CompiledGraph compiled, compileLowered(graph, request, std::move(free.lowered), free.bounds));
+  compiled.freeDims = std::move(free.dims);
+  for (const auto& [name, bounds] : free.bounds)
+    compiled.log += strCat("free dimension ", name, ": ", bounds.min, " to ", bounds.max, "\n");
+  return compiled;
+}
+
+bool hasFreeSizes(const GraphDescription& graph) {
+  return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const TensorDescription& tensor) {
+    return !tensor.minSizes.empty() && tensor.minSizes != tensor.maxSizes;
+  });
+}
+
+}  // namespace
+
+StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const CompileRequest& request) {
+  using FreeSizes = CompileRequest::FreeSizes;
+  if (graph.nodes.empty()) return invalidArgument("the graph has no nodes");
+  if (request.freeSizes == FreeSizes::kAll) return compileFree(graph, request, /*all=*/true);
+  // What is wrong with it is said of its largest sizes.
+  HPU_ASSIGN(LoweredGraph lowered, lowerGraph(graph, request.actualSizes, /*inferenceOnly=*/false));
+  std::string note;
+  if (request.freeSizes == FreeSizes::kBounded && hasFreeSizes(graph)) {
+    StatusOr<CompiledGraph> free = compileFree(graph, request, /*all=*/false);
+    if (free.ok()) return free;
+    note = strCat("note: each set of sizes is compiled at its first launch: ", free.status().message(), "\n");
+  }
+  HPU_ASSIGN(CompiledGraph compiled, compileLowered(graph, request, std::move(lowered), {}));
+  compiled.log += note;
+  return compiled;
 }
 
 }  // namespace hpu::synapse

@@ -14,13 +14,20 @@
 
 namespace hpu::synapse {
 
-inline constexpr uint32_t kCompileInterfaceVersion = 1;
+inline constexpr uint32_t kCompileInterfaceVersion = 2;
 
 struct CompileRequest {
   int optLevel = 2;
   std::string cacheDir;  ///< As CompileOptions::cacheDir.
   /// Actual sizes by tensor index, for a graph with free sizes; empty: the maxima.
   std::vector<std::vector<uint64_t>> actualSizes;
+  /// One program for all sizes, where the graph has one.
+  enum class FreeSizes : uint8_t {
+    kNone,
+    kBounded,  ///< Those with minSizes below maxSizes. Without such a program: one of the largest sizes.
+    kAll,      ///< Every size but 0 and 1 of what no node produces. Without: kUnimplemented.
+  };
+  FreeSizes freeSizes = FreeSizes::kNone;
 };
 
 /// A graph ready to be loaded.
@@ -31,6 +38,9 @@ struct CompiledGraph {
   std::vector<int32_t> inputs, outputs;
   /// Every tensor's sizes as inferred, by tensor index (persistent or not).
   std::vector<std::vector<uint64_t>> sizes;
+  /// Of a program for all sizes: by tensor index, for tensors that no node produces, the name of the recipe's free
+  /// dimension that each size is ("": fixed); an empty list where all are fixed. Empty: a program of fixed sizes.
+  std::vector<std::vector<std::string>> freeDims;
   std::string log;  ///< Warnings and what became of nodes, a line each.
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC gathers, scatters and embeddings. The one thing to know: where several updates meet at one element, the last one
-// stays (and sums, products and extremes take all of them), on every run.
-#include <limits>
-
+// stays (and sums, products and extremes take all of them), on every run. Indices outside of their dim change nothing.
 #include "bindings/synapse/lowering/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
@@ -33,8 +31,8 @@ void lowerGather(NodeContext& c) {
     if (shape[static_cast<size_t>(d)] != indexShape[static_cast<size_t>(d)])
       return (void)c.fail("the batch dims of x and the indices differ");
   int64_t size = shape[static_cast<size_t>(dim)];
+  if (batch == 0) return c.output(0, c.gather(x, plainIndices(c, indices), dim));
   indices = wrapIndices(c, indices, size);
-  if (batch == 0) return c.output(0, c.gather(x, indices, dim));
   // The batch becomes part of the gathered dim: [B, outer, n, inner] -> [outer, B * n, inner], index + b * n.
   int64_t batches = product(shape, 0, batch), outer = product(shape, batch, dim), inner = product(shape, dim + 1, rank);
   int64_t picks = product(indexShape, batch, static_cast<int64_t>(indexShape.size()));
@@ -57,18 +55,24 @@ void lowerGatherElements(NodeContext& c) {
   int64_t dim = c.axis(params.axis, c.rank(x));
   if (!c.ok()) return;
   if (c.rank(indices) != c.rank(x)) return (void)c.fail("x and the indices must have the same rank");
-  indices = wrapIndices(c, indices, c.dim(x, dim));
+  indices = plainIndices(c, indices);
   c.output(0, c.op("gather_elements", {x, indices}, {{"axis", dim}}));
+}
+
+/// The length of the tuples in the indices' fastest dim, 0 after a failure.
+int64_t tupleLength(NodeContext& c, Value indices, const Shape& shape) {
+  if (!c.ok()) return 0;
+  if (c.rank(indices) < 1) return c.fail("the indices must have a dim of tuples"), 0;
+  int64_t length = c.dim(indices, -1);
+  if (length >= 1 && length <= static_cast<int64_t>(shape.size())) return length;
+  return c.fail(strCat("index tuples of ", length, " for rank ", shape.size())), 0;
 }
 
 /// Tuples in the indices' fastest dim, slowest data dim first, as one index into x with those dims joined.
 Value joinTuples(NodeContext& c, Value indices, const Shape& shape, int64_t& joined) {
-  Shape indexShape = c.shape(indices);
+  int64_t length = tupleLength(c, indices, shape), last = c.rank(indices) - 1;
   if (!c.ok()) return {};
-  if (indexShape.empty()) return c.fail("the indices must have a dim of tuples");
-  int64_t length = indexShape.back(), last = static_cast<int64_t>(indexShape.size()) - 1;
-  if (length < 1 || length > static_cast<int64_t>(shape.size()))
-    return c.fail(strCat("index tuples of ", length, " for rank ", shape.size()));
+  if (length == 1) return joined = shape[0], plainIndices(c, removeDim(c, indices, last));
   joined = product(shape, 0, length);
   if (joined > INT32_MAX) return c.unsupported("more than 2^31 elements along the indexed dims");
   Value sum;
@@ -131,91 +135,37 @@ bool checkScatter(NodeContext& c, const Scatter& s) {
   return true;
 }
 
-/// The part of x that the updates cover.
-Value covered(NodeContext& c, const Scatter& s) {
-  Shape sizes = c.shape(s.indices);
-  sizes[static_cast<size_t>(s.dim)] = s.shape[static_cast<size_t>(s.dim)];
-  return c.slice(s.x, Ints(sizes.size(), 0), sizes, Ints(sizes.size(), 1));
-}
-
-/// x with its covered part replaced.
-Value restored(NodeContext& c, const Scatter& s, Value part) {
-  Shape sizes = c.shape(part);
-  if (!part.handle || sizes == s.shape) return part;
-  Ints low(sizes.size(), 0), high(sizes.size());
-  for (size_t d = 0; d < sizes.size(); ++d) high[d] = s.shape[d] - sizes[d];
-  Value inside = c.pad(c.full({ElementType::kI32, sizes}, 1), low, high);
-  return c.where(c.toBool(inside), c.pad(part, low, high), s.x);
-}
-
 void scatterReplace(NodeContext& c, const Scatter& s) {
   if (!checkScatter(c, s)) return;
-  Value at = wrapIndices(c, s.indices, s.shape[static_cast<size_t>(s.dim)]);
-  Value writer = lastWriter(c, at, s.dim, s.shape[static_cast<size_t>(s.dim)]);
-  Value zero = c.scalarLike(writer, 0);
-  Value fresh = c.op("gather_elements", {s.updates, c.max(writer, zero)}, {{"axis", s.dim}});
-  c.output(0, restored(c, s, c.where(c.op("less", {writer, zero}), covered(c, s), fresh)));
+  c.output(0, scatterAlong(c, s.x, plainIndices(c, s.indices), s.updates, s.dim, "replace"));
 }
 
-double startOf(ScatterReduceMode_t mode) {
-  switch (mode) {
-    case SCATTER_REDUCE_PROD:
-      return 1;
-    case SCATTER_REDUCE_AMAX:
-      return -std::numeric_limits<double>::infinity();
-    case SCATTER_REDUCE_AMIN:
-      return std::numeric_limits<double>::infinity();
-    default:
-      return 0;
-  }
-}
-
-/// All updates of each element are reduced at once.
 void scatterReduce(NodeContext& c, const Scatter& s, ScatterReduceMode_t mode, bool includeSelf) {
   if (!checkScatter(c, s)) return;
   ElementType type = c.element(s.x);
-  bool isFloating = isFloat(type), isExtreme = mode == SCATTER_REDUCE_AMAX || mode == SCATTER_REDUCE_AMIN;
-  if (isExtreme && !isFloating) return (void)c.unsupported("extremes of integers");
-  int64_t size = s.shape[static_cast<size_t>(s.dim)], rank = c.rank(s.indices);
-  Value at = insertDim(c, wrapIndices(c, s.indices, size), s.dim), wanted = counter(c, size, s.dim, rank + 1);
-  Value hit = c.op("equal", {at, wanted});
-  Value updates = insertDim(c, isFloating ? c.toF32(s.updates) : s.updates, s.dim);
-  Value chosen = c.where(hit, updates, c.scalarLike(updates, startOf(mode)));
-  std::string_view op = mode == SCATTER_REDUCE_PROD   ? "reduce_prod"
-                        : mode == SCATTER_REDUCE_AMAX ? "reduce_max"
-                        : mode == SCATTER_REDUCE_AMIN ? "reduce_min"
-                                                      : "reduce_sum";
-  Value reduced = c.reduce(op, chosen, {s.dim + 1}, false);
-  Value self = covered(c, s);
-  if (isFloating) self = c.toF32(self);
-  Value count;
-  if (!includeSelf || mode == SCATTER_REDUCE_MEAN)
-    count = c.reduceSum(c.cast(hit, ElementType::kI32), {s.dim + 1}, false);
-  Value result;
-  switch (mode) {
-    case SCATTER_REDUCE_SUM:
-    case SCATTER_REDUCE_MEAN:
-      result = includeSelf ? c.add(self, reduced) : reduced;
-      break;
-    case SCATTER_REDUCE_PROD:
-      result = includeSelf ? c.mul(self, reduced) : reduced;
-      break;
-    case SCATTER_REDUCE_AMAX:
-      result = includeSelf ? c.max(self, reduced) : reduced;
-      break;
-    case SCATTER_REDUCE_AMIN:
-      result = includeSelf ? c.min(self, reduced) : reduced;
-      break;
-    default:
-      return (void)c.fail(strCat("unknown reduction ", static_cast<int>(mode)));
+  Value at = plainIndices(c, s.indices), x = s.x, updates = s.updates;
+  if (mode == SCATTER_REDUCE_AMAX || mode == SCATTER_REDUCE_AMIN) {
+    // An extreme that leaves out x's own element begins with any of the updates.
+    if (!includeSelf) x = scatterAlong(c, x, at, updates, s.dim, "replace");
+    return c.output(0, scatterAlong(c, x, at, updates, s.dim, mode == SCATTER_REDUCE_AMAX ? "max" : "min"));
   }
+  if (mode != SCATTER_REDUCE_SUM && mode != SCATTER_REDUCE_MEAN && mode != SCATTER_REDUCE_PROD)
+    return (void)c.fail(strCat("unknown reduction ", static_cast<int>(mode)));
+  if (isFloat(type)) x = c.toF32(x), updates = c.toF32(updates);
+  Value count, isHit;
+  if (!includeSelf || mode == SCATTER_REDUCE_MEAN) {
+    Value none = c.full({ElementType::kI32, s.shape}, 0), one = c.full({ElementType::kI32, c.shape(at)}, 1);
+    count = scatterAlong(c, none, at, one, s.dim, "add");
+    isHit = c.op("greater", {count, c.scalarLike(count, 0)});
+  }
+  if (!includeSelf) x = c.where(isHit, c.scalarLike(x, mode == SCATTER_REDUCE_PROD ? 1 : 0), x);
+  Value result = scatterAlong(c, x, at, updates, s.dim, mode == SCATTER_REDUCE_PROD ? "mul" : "add");
   if (mode == SCATTER_REDUCE_MEAN) {
-    Value parts = includeSelf ? c.add(count, c.scalarLike(count, 1)) : c.max(count, c.scalarLike(count, 1));
-    parts = c.cast(parts, c.element(result));
-    result = c.div(result, parts);
+    Value one = c.scalarLike(count, 1);
+    Value parts = includeSelf ? c.add(count, one) : c.max(count, one);
+    result = c.div(result, c.cast(parts, c.element(result)));
   }
-  if (!includeSelf) result = c.where(c.op("equal", {count, c.scalarLike(count, 0)}), self, result);
-  c.output(0, restored(c, s, c.cast(result, type)));
+  c.output(0, c.cast(result, type));
 }
 
 /// ns_ScatterKernel in all its versions; only the axis matters to these.
@@ -282,31 +232,36 @@ void lowerGatherBwd(NodeContext& c) {
   if (numElements(c.shape(dY)) != outer * picks * inner)
     return (void)c.fail(strCat("dY has sizes ", sizesText(c.shape(dY)), " for ", picks, " indices"));
   int64_t size = shape[static_cast<size_t>(dim)];
-  Value at = c.reshape(wrapIndices(c, indices, size), {1, picks});
-  Value hit = c.cast(c.op("equal", {at, counter(c, size, 0, 2)}), ElementType::kF32);  // [size, picks]
-  Value sum = c.matmul(hit, c.reshape(c.toF32(dY), {outer, picks, inner}));
-  c.output(0, c.cast(c.add(c.toF32(buffer), c.reshape(sum, shape)), c.element(buffer)));
+  Value at = c.reshape(plainIndices(c, indices), {1, picks, 1});
+  Value sum =
+      scatterAlong(c, c.reshape(buffer, {outer, size, inner}), at, c.reshape(dY, {outer, picks, inner}), 1, "add");
+  c.output(0, c.reshape(sum, shape));
 }
 
 // ---- scatter of slices at index tuples -----------------------------------------------------------
+
+/// The updates with a slice of x's dims that tuples do not name for each tuple.
+Value slicesOf(NodeContext& c, Value updates, Value indices, const Shape& shape, int64_t length) {
+  Shape wanted = c.shape(indices);
+  if (!c.ok()) return {};
+  wanted.pop_back();
+  wanted.insert(wanted.end(), shape.begin() + length, shape.end());
+  if (numElements(c.shape(updates)) != numElements(wanted))
+    return c.fail(strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", numElements(wanted),
+                         " elements"));
+  return c.reshape(updates, wanted);
+}
 
 void lowerScatterNd(NodeContext& c) {
   if (c.row().argument == "update" && c.hasParams()) c.params<ns_ScatterNdUpdateKernel::Params>();
   if (c.hasInput(3)) return (void)c.unsupported("a valid count (input 3)");
   Value x = c.input(0), indices = c.input(1), updates = c.input(2);
   Shape shape = c.shape(x);
-  int64_t joined = 0;
-  Value at = joinTuples(c, indices, shape, joined);
+  int64_t length = tupleLength(c, indices, shape);
   if (!c.ok()) return;
-  int64_t length = c.dim(indices, -1), count = numElements(c.shape(at));
-  int64_t inner = product(shape, length, static_cast<int64_t>(shape.size()));
-  if (numElements(c.shape(updates)) != count * inner)
-    return (void)c.fail(
-        strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
-  Value writer = lastWriter(c, c.reshape(at, {count}), 0, joined), zero = c.scalarLike(writer, 0);
-  Value fresh = c.gather(c.reshape(updates, {count, inner}), c.max(writer, zero), 0);
-  Value stays = c.reshape(c.op("less", {writer, zero}), {joined, 1});
-  c.output(0, c.reshape(c.where(stays, c.reshape(x, {joined, inner}), fresh), shape));
+  Value slices = slicesOf(c, updates, indices, shape, length);
+  if (c.ok() && numElements(c.shape(slices)) == 0) return c.output(0, x);
+  c.output(0, c.op("scatter_nd", {x, plainIndices(c, indices), slices}));
 }
 
 /// Zeros plus, at tuple i, the slice of the updates that position i names. (Tuples come sorted, the updates do not; a
@@ -315,30 +270,18 @@ void lowerScatterNdSum(NodeContext& c) {
   c.versionedParams<ns_ScatterNDKernel::ParamsV2, ns_ScatterNDKernel::Params>({}, /*optional=*/false);
   Value indices = c.input(0), positions = c.input(1), updates = c.input(2);
   Shape shape = c.requiredShape(0, 3);
-  int64_t joined = 0;
-  Value at = joinTuples(c, indices, shape, joined);
+  int64_t length = tupleLength(c, indices, shape);
   if (!c.ok()) return;
-  int64_t length = c.dim(indices, -1), count = numElements(c.shape(at));
-  int64_t inner = product(shape, length, static_cast<int64_t>(shape.size()));
+  int64_t count = numElements(c.shape(indices)) / length;
   if (numElements(c.shape(positions)) != count)
     return (void)c.fail(
         strCat(c.inputName(1), " has sizes ", sizesText(c.shape(positions)), " for ", count, " tuples"));
-  if (numElements(c.shape(updates)) != count * inner)
-    return (void)c.fail(
-        strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
+  Value tuples = c.reshape(plainIndices(c, indices), {count, length});
   ElementType type = c.element(updates);
-  Value ordered = c.gather(c.reshape(isFloat(type) ? c.toF32(updates) : updates, {count, inner}),
-                           wrapIndices(c, c.reshape(positions, {count}), count), 0);
-  Value hit = c.op("equal", {c.reshape(at, {1, count}), counter(c, joined, 0, 2)});  // [joined, count]
-  Value sum;
-  if (isFloat(type)) {
-    sum = c.matmul(c.cast(hit, ElementType::kF32), ordered);
-  } else {
-    Value chosen =
-        c.where(c.reshape(hit, {joined, count, 1}), c.reshape(ordered, {1, count, inner}), c.scalarLike(ordered, 0));
-    sum = c.reduceSum(chosen, {1}, false);
-  }
-  c.output(0, c.cast(c.reshape(sum, shape), type));
+  Value slices = slicesOf(c, isFloat(type) ? c.toF32(updates) : updates, tuples, shape, length);
+  Value ordered = c.gather(slices, plainIndices(c, c.reshape(positions, {count})), 0);
+  Value zeros = c.full({c.element(ordered), shape}, 0);
+  c.output(0, c.cast(c.op("scatter_nd", {zeros, tuples, ordered}, {{"mode", std::string("add")}}), type));
 }
 
 void lowerIndexCopy(NodeContext& c) {
@@ -348,17 +291,12 @@ void lowerIndexCopy(NodeContext& c) {
   auto rank = static_cast<int64_t>(shape.size());
   int64_t dim = c.axis(params.axis, rank);
   if (!c.ok()) return;
-  int64_t size = shape[static_cast<size_t>(dim)], count = numElements(c.shape(indices));
-  Shape wanted = shape;
-  wanted[static_cast<size_t>(dim)] = count;
+  int64_t count = numElements(c.shape(indices));
+  Shape wanted = shape, along(shape.size(), 1);
+  wanted[static_cast<size_t>(dim)] = along[static_cast<size_t>(dim)] = count;
   if (c.shape(updates) != wanted)
     return (void)c.fail(strCat("updates have sizes ", sizesText(c.shape(updates)), ", not ", sizesText(wanted)));
-  Value writer = lastWriter(c, c.reshape(wrapIndices(c, indices, size), {count}), 0, size),
-        zero = c.scalarLike(writer, 0);
-  Shape along(shape.size(), 1);
-  along[static_cast<size_t>(dim)] = size;
-  Value stays = c.reshape(c.op("less", {writer, zero}), along);
-  c.output(0, c.where(stays, x, c.gather(updates, c.max(writer, zero), dim)));
+  c.output(0, scatterAlong(c, x, c.reshape(plainIndices(c, indices), along), updates, dim, "replace"));
 }
 
 // ---- embeddings ----------------------------------------------------------------------------------
@@ -367,10 +305,10 @@ void lowerEmbedding(NodeContext& c) {
   Value weight = c.input(0), indices = c.input(1);
   if (!c.ok()) return;
   if (c.rank(weight) != 2) return (void)c.fail("the weight must be {width, rows}");
-  c.output(0, c.gather(weight, wrapIndices(c, indices, c.dim(weight, 0)), 0));
+  c.output(0, c.gather(weight, plainIndices(c, indices), 0));
 }
 
-/// The gradient as a product: which row each index names, times dY.
+/// Zeros plus, at the row that each index names, its row of dY.
 void lowerEmbeddingBwd(NodeContext& c) {
   auto params = c.params<ns_EmbeddingDensePtBwdKernel::Params>();
   Value dY = c.toF32(c.input(0)), indices = c.input(1);
@@ -379,15 +317,18 @@ void lowerEmbeddingBwd(NodeContext& c) {
   if (rows < 1) return (void)c.fail(strCat("num_weights ", rows));
   if (numElements(c.shape(dY)) != count * width)
     return (void)c.fail(strCat("dY has sizes ", sizesText(c.shape(dY)), " for ", count, " indices"));
-  Value at = c.reshape(c.cast(indices, ElementType::kI32), {1, count}), row = counter(c, rows, 0, 2);
-  Value hit = c.op("equal", {at, row});
-  if (params.padding_idx >= 0) {
-    Value isPadding = c.op("equal", {at, c.scalarLike(at, params.padding_idx)});
-    hit = c.op("and", {hit, c.op("not", {isPadding})});
+  Value at = plainIndices(c, c.reshape(indices, {count, 1}));
+  // An index behind the last row changes nothing.
+  if (params.padding_idx >= 0)
+    at = c.where(c.op("equal", {at, c.scalarLike(at, params.padding_idx)}), c.scalarLike(at, static_cast<double>(rows)),
+                 at);
+  Value sum =
+      scatterAlong(c, c.full({ElementType::kF32, {rows, width}}, 0), at, c.reshape(dY, {count, width}), 0, "add");
+  if (isSet(params.scaleGradByFreq)) {
+    Value ones = c.full({ElementType::kF32, {count, 1}}, 1);
+    Value times = scatterAlong(c, c.full({ElementType::kF32, {rows, 1}}, 0), at, ones, 0, "add");
+    sum = c.div(sum, c.max(times, c.scalarLike(times, 1)));
   }
-  Value chosen = c.cast(hit, ElementType::kF32);
-  Value sum = c.matmul(chosen, c.reshape(dY, {count, width}));
-  if (isSet(params.scaleGradByFreq)) sum = c.div(sum, c.max(c.reduceSum(chosen, {1}, true), c.scalarLike(sum, 1)));
   c.output(0, sum);
 }
 
@@ -410,7 +351,7 @@ void lowerEmbeddingBag(NodeContext& c) {
   Value inside = c.op("and", {c.op("greater_equal", {position, c.reshape(begin, {bags, 1})}),
                               c.op("less", {position, c.reshape(end, {bags, 1})})});
   Value member = c.cast(inside, ElementType::kF32);
-  Value rows = c.toF32(c.gather(weight, wrapIndices(c, indices, c.dim(weight, 0)), 0));
+  Value rows = c.toF32(c.gather(weight, plainIndices(c, indices), 0));
   Value sum = c.matmul(member, rows);
   if (params.mode == EMBEDDING_BAG_MODE_MEAN)
     sum = c.div(sum, c.max(c.reduceSum(member, {1}, true), c.scalarLike(sum, 1)));

@@ -36,14 +36,18 @@ Value wrapIndices(NodeContext& c, Value indices, int64_t size) {
   return c.where(isNegative, c.add(narrow, c.scalarLike(narrow, static_cast<double>(size))), narrow);
 }
 
-Value lastWriter(NodeContext& c, Value indices, int64_t dim, int64_t size) {
+Value plainIndices(NodeContext& c, Value indices) {
   if (!indices.handle) return indices;
-  int64_t rank = c.rank(indices), updates = c.dim(indices, dim);
-  // [.., 1, updates, ..] against [.., size, 1, ..].
-  Value at = insertDim(c, indices, dim), wanted = counter(c, size, dim, rank + 1);
-  Value number = counter(c, updates, dim + 1, rank + 1);
-  Value found = c.where(c.op("equal", {at, wanted}), number, c.scalarLike(number, -1));
-  return c.reduce("reduce_max", found, {dim + 1}, false);
+  if (isFloat(c.element(indices))) return c.fail("indices must be integers");
+  return c.element(indices) == ElementType::kI64 ? indices : c.cast(indices, ElementType::kI32);
+}
+
+Value scatterAlong(NodeContext& c, Value x, Value indices, Value updates, int64_t dim, std::string_view mode) {
+  if (!x.handle || (updates.handle && numElements(c.shape(updates)) == 0)) return x;
+  ElementType type = c.element(x);
+  bool isWide = isFloat(type) && (mode == "add" || mode == "mul");
+  if (isWide) x = c.toF32(x), updates = c.toF32(updates);
+  return c.cast(c.op("scatter_elements", {x, indices, updates}, {{"axis", dim}, {"mode", std::string(mode)}}), type);
 }
 
 Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse) {

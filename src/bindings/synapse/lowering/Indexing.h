@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gathers, scatters and sorts are made of: positions compared with counters, and reduced.
-// The one thing to know: nothing of size n x m is stored; comparison, choice and reduction are one TPC kernel.
+// What gathers, scatters and sorts are made of.
+// The one thing to know: gathers and scatters of the hpu dialect count negative indices from the end themselves, so
+// that nothing depends on the size of the indexed dim.
 #pragma once
 
 #include "bindings/synapse/lowering/Lowering.h"
@@ -15,9 +16,11 @@ Value removeDim(NodeContext& c, Value v, int64_t dim);
 /// Indices as i32 or i64; negative ones count from the end of `size`.
 Value wrapIndices(NodeContext& c, Value indices, int64_t size);
 
-/// For each position 0..size-1 along `dim`, the number of the last update whose index it is, or -1; i32.
-/// `indices` has the updates along `dim`; the result has `size` there.
-Value lastWriter(NodeContext& c, Value indices, int64_t dim, int64_t size);
+/// The same for ops that count from the end themselves.
+Value plainIndices(NodeContext& c, Value indices);
+/// x with `updates` at `indices` along `dim`, `mode` as scatter_elements has it; all of one rank, of other dims updates
+/// may be smaller than x. Floats are summed and multiplied in f32.
+Value scatterAlong(NodeContext& c, Value x, Value indices, Value updates, int64_t dim, std::string_view mode);
 
 /// Cumulative sum or product along `dim`.
 Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse);

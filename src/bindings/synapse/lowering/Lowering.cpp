@@ -7,12 +7,6 @@ namespace hpu::synapse {
 
 namespace {
 
-/// Values of synTensorType that carry sizes or host data, not elements.
-bool isShapeType(uint32_t synTensorType) {
-  return synTensorType >= 1 && synTensorType <= 5 && synTensorType != 3;
-}
-constexpr uint32_t kHostToDevice = 6;
-
 /// Whether 8-bit codes stand for other numbers than themselves.
 bool isQuantised(const TensorDescription& tensor, ElementType type) {
   if (elementSize(type) != 1) return false;

@@ -22,6 +22,12 @@ namespace hpu::synapse {
 
 using base::strCat;
 
+/// Values of synTensorType that carry sizes or host data, not elements.
+inline bool isShapeType(uint32_t synTensorType) {
+  return synTensorType >= 1 && synTensorType <= 5 && synTensorType != 3;
+}
+inline constexpr uint32_t kHostToDevice = 6;
+
 /// A flag of parameters that a user filled in, or did not: any byte but 0 is true. To load it as a bool is undefined.
 inline bool isSet(const bool& flag) {
   unsigned char byte = 0;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC sorts, top-k, scans, and non_zero on them. The one thing to know: sorts are stable, NaN counts as the largest
-// number, and a rank is found by counting what comes before: n comparisons an element, in one kernel.
-#include <cmath>
-
+// TPC sorts, top-k, scans, and non_zero on them. The one thing to know: sorts are stable, and NaN counts as the largest
+// number, as top_indices of the hpu dialect has it.
 #include "bindings/synapse/lowering/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
@@ -10,68 +8,14 @@ namespace hpu::synapse {
 namespace {
 
 struct Sorted {
-  Value values, indices;  ///< Indices are i32.
+  Value values, indices;  ///< Indices are i64.
 };
 
 /// The first `count` elements along `dim`, largest first or smallest first.
 Sorted firstSorted(NodeContext& c, Value x, int64_t dim, int64_t count, bool largest) {
-  int64_t rank = c.rank(x), size = c.dim(x, dim);
-  // mine: [.., size, 1, ..], other: [.., 1, size, ..]
-  Value mine = insertDim(c, x, dim + 1), other = insertDim(c, x, dim);
-  Value before = c.op(largest ? "greater" : "less", {other, mine}), same = c.op("equal", {other, mine});
-  if (isFloat(c.element(x))) {
-    Value mineNan = c.op("is_nan", {mine}), otherNan = c.op("is_nan", {other});
-    Value onlyOther = c.op("and", {otherNan, c.op("not", {mineNan})}),
-          onlyMine = c.op("and", {mineNan, c.op("not", {otherNan})});
-    before = c.op("or", {before, largest ? onlyOther : onlyMine});
-    same = c.op("or", {same, c.op("and", {mineNan, otherNan})});
-  }
-  Value earlier = c.op("less", {counter(c, size, dim + 1, rank + 1), counter(c, size, dim, rank + 1)});
-  before = c.op("or", {before, c.op("and", {same, earlier})});
-  Value place = c.reduceSum(c.cast(before, ElementType::kI32), {dim + 1}, false);  // Of each element.
-  // Which element has place k: [.., count, size, ..].
-  Value hit = c.op("equal", {insertDim(c, place, dim), counter(c, count, dim, rank + 1)});
-  Value number = counter(c, size, dim + 1, rank + 1);
-  Value indices = c.reduceSum(c.where(hit, number, c.scalarLike(number, 0)), {dim + 1}, false);
+  Value indices =
+      c.op("top_indices", {x}, {{"axis", dim}, {"sizes", std::vector<int64_t>{count}}, {"largest", int64_t{largest}}});
   return {c.op("gather_elements", {x, indices}, {{"axis", dim}}), indices};
-}
-
-/// The same one by one, for few of many: the first largest of those that are left, `count` times.
-Sorted firstPicked(NodeContext& c, Value x, int64_t dim, int64_t count, bool largest) {
-  bool isFloating = isFloat(c.element(x));
-  Value key = isFloating ? c.toF32(x) : x;
-  if (!largest) key = isFloating ? c.neg(key) : c.sub(c.scalarLike(key, -1), key);  // -1 - x cannot overflow.
-  Value none = c.full({ElementType::kBool, c.shape(x)}, 0), nan = isFloating ? c.op("is_nan", {key}) : none;
-  Value left = c.op("not", {none}), positions = counter(c, c.dim(x, dim), dim, c.rank(x));
-  // Below every number: what is taken gets it, and where it is a number as well the flags decide.
-  Value lowest = isFloating
-                     ? c.scalarLike(key, -HUGE_VAL)
-                     : c.scalarLike(key, -std::ldexp(1.0, static_cast<int>(elementSize(c.element(key))) * 8 - 1));
-  if (c.element(key) == ElementType::kU8) lowest = c.scalarLike(key, 0);
-  auto firstOf = [&](Value v) {
-    return c.cast(c.op("arg_max", {v}, {{"axis", dim}, {"keepdims", int64_t{1}}}), ElementType::kI32);
-  };
-  auto any = [&](Value flags) { return c.toBool(c.reduceMax(c.cast(flags, ElementType::kI32), {dim}, true)); };
-  auto firstFlag = [&](Value flags) { return firstOf(c.cast(flags, ElementType::kI32)); };
-  std::vector<Value> picks;
-  for (int64_t k = 0; k < count && c.ok(); ++k) {
-    Value numbers = c.op("and", {left, c.op("not", {nan})}), strange = c.op("and", {left, nan});
-    Value open = c.where(numbers, key, lowest), best = c.reduceMax(open, {dim}, true);
-    Value pick = c.where(c.op("equal", {best, lowest}), firstFlag(numbers), firstOf(open));
-    if (isFloating) {
-      Value preferred = largest ? strange : numbers, other = firstFlag(strange);
-      pick = largest ? c.where(any(preferred), other, pick) : c.where(any(preferred), pick, other);
-    }
-    picks.push_back(pick);
-    left = c.op("and", {left, c.op("not", {c.op("equal", {positions, pick})})});
-  }
-  Value indices = c.concat(picks, dim);
-  return {c.op("gather_elements", {x, indices}, {{"axis", dim}}), indices};
-}
-
-/// Picking costs a few passes over x for each pick, counting one comparison for each pair.
-bool picksFew(int64_t count, int64_t size) {
-  return size >= 512 && count * 16 <= size;
 }
 
 void outputSorted(NodeContext& c, const Sorted& sorted) {
@@ -95,8 +39,7 @@ void lowerTopK(NodeContext& c) {
     count = (*declared)[static_cast<size_t>(dim)];
   if (count < 1 || count > c.dim(x, dim))
     return (void)c.fail(strCat("k is ", count, " of ", c.dim(x, dim), " elements"));
-  auto first = picksFew(count, c.dim(x, dim)) ? firstPicked : firstSorted;
-  outputSorted(c, first(c, x, dim, count, !isSet(params.bottomK)));
+  outputSorted(c, firstSorted(c, x, dim, count, !isSet(params.bottomK)));
 }
 
 void lowerSort(NodeContext& c) {
@@ -109,14 +52,11 @@ void lowerSort(NodeContext& c) {
 /// dY goes back to where the sorted elements came from.
 void lowerSortBwd(NodeContext& c) {
   auto params = c.params<ns_SortBwd::Params>();
-  Value dY = c.toF32(c.input(0)), indices = c.cast(c.input(1), ElementType::kI32);
+  Value dY = c.toF32(c.input(0)), indices = plainIndices(c, c.input(1));
   int64_t dim = c.axis(params.axis, c.rank(dY));
   Shape shape = c.requiredShape(0);
   if (!c.ok()) return;
-  int64_t rank = c.rank(dY), size = shape[static_cast<size_t>(dim)];
-  Value hit = c.op("equal", {insertDim(c, indices, dim), counter(c, size, dim, rank + 1)});
-  Value part = c.where(hit, insertDim(c, dY, dim), c.scalarLike(dY, 0));
-  c.output(0, c.cast(c.reduceSum(part, {dim + 1}, false), c.inputType(0)));
+  c.output(0, c.cast(scatterAlong(c, c.full({ElementType::kF32, shape}, 0), indices, dY, dim, "add"), c.inputType(0)));
 }
 
 void lowerScan(NodeContext& c) {

@@ -48,6 +48,10 @@ struct Stored {
   std::vector<std::vector<uint64_t>> sizes;
   std::string log;
 };
+/// Behind it, where the program has free dimensions.
+struct StoredFree {
+  std::vector<std::vector<std::string>> dims;
+};
 
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredTensor> v) {
@@ -77,6 +81,10 @@ template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<Stored> v) {
   ar(v.name, v.target, v.inference, v.eager, v.tensors, v.sections, v.nodes, v.constants, v.blobs, v.program, v.inputs,
      v.outputs, v.sizes, v.log);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredFree> v) {
+  ar(v.dims);
 }
 
 namespace {
@@ -184,10 +192,11 @@ void storeGraph(const GraphDescription& graph, Stored& out, Pieces& pieces) {
   }
 }
 
-std::vector<uint8_t> metadataOf(const Stored& stored) {
+std::vector<uint8_t> metadataOf(const Stored& stored, const StoredFree& free) {
   std::vector<uint8_t> bytes;
   recipe::ByteWriter writer(bytes);
   writer(stored);
+  if (!free.dims.empty()) writer(free);
   return bytes;
 }
 
@@ -312,6 +321,7 @@ StatusOr<std::vector<uint8_t>> encodeRecipe(const RecipeObject& recipe) {
   stored.outputs = recipe.program()->outputs();
   stored.sizes = recipe.program()->sizes();
   stored.log = recipe.program()->log();
+  const StoredFree free{recipe.program()->freeDims()};
 
   std::vector<uint8_t> file;
   Status status;
@@ -328,7 +338,7 @@ StatusOr<std::vector<uint8_t>> encodeRecipe(const RecipeObject& recipe) {
     }
     // The table's own size is known before its contents are.
     stored.blobs.resize(pieces.data.size());
-    uint64_t metadataBytes = metadataOf(stored).size();
+    uint64_t metadataBytes = metadataOf(stored, free).size();
     uint64_t end = kSynapseHeaderBytes + metadataBytes;
     for (size_t i = 0; i < pieces.data.size(); ++i) {
       auto [data, bytes] = pieces.data[i];
@@ -336,13 +346,13 @@ StatusOr<std::vector<uint8_t>> encodeRecipe(const RecipeObject& recipe) {
       end = stored.blobs[i].offset + bytes;
     }
     file.resize(end);
-    std::vector<uint8_t> metadata = metadataOf(stored);
+    std::vector<uint8_t> metadata = metadataOf(stored, free);
     std::copy(metadata.begin(), metadata.end(), file.begin() + kSynapseHeaderBytes);
     for (size_t i = 0; i < pieces.data.size(); ++i)
       std::copy_n(pieces.data[i].first, pieces.data[i].second, file.data() + stored.blobs[i].offset);
     std::copy(std::begin(kSynapseRecipeMagic), std::end(kSynapseRecipeMagic), file.begin());
     put<uint16_t>(file, kAtMajor, kSynapseRecipeMajor);
-    put<uint16_t>(file, kAtMinor, kSynapseRecipeMinor);
+    put<uint16_t>(file, kAtMinor, free.dims.empty() ? 1 : kSynapseRecipeMinor);
     put<uint64_t>(file, kAtFileBytes, end);
     put<uint64_t>(file, kAtMetadataBytes, metadataBytes);
     seal(file, metadataBytes);
@@ -358,6 +368,8 @@ StatusOr<std::shared_ptr<RecipeObject>> decodeRecipe(const uint8_t* data, uint64
   Stored stored;
   recipe::ByteReader reader(data + kSynapseHeaderBytes, metadataBytes);
   reader(stored);
+  StoredFree free;
+  if (reader.ok() && reader.remaining()) reader(free);
   if (!reader.ok()) return source.bad(strCat("its metadata ", reader.error()));
   if (reader.remaining()) return source.bad(strCat("its metadata has ", reader.remaining(), " bytes too many"));
   HPU_RETURN_IF_ERROR(checkBlobs(source, stored.blobs, kSynapseHeaderBytes + metadataBytes));
@@ -373,6 +385,7 @@ StatusOr<std::shared_ptr<RecipeObject>> decodeRecipe(const uint8_t* data, uint64
   compiled.inputs = std::move(stored.inputs);
   compiled.outputs = std::move(stored.outputs);
   compiled.sizes = std::move(stored.sizes);
+  compiled.freeDims = std::move(free.dims);
   compiled.log = std::move(stored.log);
   auto program = Program::create(std::move(compiled), graph, /*compiledHere=*/false);
   if (!program.ok()) return program.status().withContext(strCat("recipe ", where));

@@ -19,7 +19,8 @@ namespace hpu::synapse {
 
 inline constexpr uint8_t kSynapseRecipeMagic[8] = {0x89, 'S', 'Y', 'N', '\r', '\n', 0x1a, '\n'};
 inline constexpr uint16_t kSynapseRecipeMajor = 1;
-inline constexpr uint16_t kSynapseRecipeMinor = 1;  ///< 1: const sections without what lies between their tensors.
+inline constexpr uint16_t kSynapseRecipeMinor = 2;  ///< 1: const sections without what lies between their tensors.
+                                                    ///< 2: free dimensions, where the program has some.
 inline constexpr uint64_t kSynapseHeaderBytes = 64;
 
 /// Errors: kFailedPrecondition when the data of a const section was cleared.

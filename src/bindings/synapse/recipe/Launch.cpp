@@ -68,11 +68,11 @@ class Launcher {
       return badArgument(strCat("recipe '", recipe_.name(), "' needs a workspace of ", recipe_.workspaceBytes(),
                                 " bytes, and pWorkspace is 0"));
     for (uint32_t i = 0; i < request_.count; ++i) SYN_RETURN_IF_ERROR(take(i));
-    std::shared_ptr<Program> program = recipe_.program();
-    if (recipe_.isDynamic()) SYN_RETURN_IF_ERROR(specialise(program));
-    SYN_RETURN_IF_ERROR(bind(*program));
-    SYN_RETURN_IF_ERROR(addEvents(*program));
-    return enqueue(*program);
+    std::shared_ptr<SizedProgram> sized = recipe_.usual();
+    if (recipe_.isDynamic() || !sized) SYN_RETURN_IF_ERROR(specialise(sized));
+    SYN_RETURN_IF_ERROR(bind(*sized->program));
+    SYN_RETURN_IF_ERROR(addEvents(*sized->program));
+    return enqueue(*sized);
   }
 
  private:
@@ -148,7 +148,7 @@ class Launcher {
 
   // ---- Actual sizes and host values -------------------------------------------------------------------
 
-  Result specialise(std::shared_ptr<Program>& program) {
+  Result specialise(std::shared_ptr<SizedProgram>& sized) {
     const std::vector<LaunchTensor>& tensors = recipe_.tensors();
     Specialisation wanted;
     wanted.sizes.resize(tensors.size());
@@ -158,14 +158,14 @@ class Launcher {
       if (tensors[place].dynamic) SYN_RETURN_IF_ERROR(readSizes(place, wanted.sizes[place], special));
       if (tensors[place].isHostValue) SYN_RETURN_IF_ERROR(readValue(place, wanted.values[place], special));
     }
-    if (!special) return {};
+    if (!special && sized) return {};
     auto found = recipe_.specialise(wanted);
     if (!found.ok()) {
       Result failure = found.status().withContext(strCat("recipe '", recipe_.name(), "' for the sizes of this launch"));
       bool refused = failure.status() == synInvalidArgument;
       return refused ? Result(synFailedDynamicPatching, failure.text()) : failure;
     }
-    program = *found;
+    sized = *found;
     return {};
   }
 
@@ -269,11 +269,24 @@ class Launcher {
     return {};
   }
 
-  Result enqueue(Program& program) {
+  Result enqueue(SizedProgram& sized) {
+    Program& program = *sized.program;
+    const bool isFree = program.isFree();
     // A specialisation may want more than the size that the caller was told; then it has its own.
-    bool own = program.workspaceBytes() > recipe_.workspaceBytes();
-    scratch_.arguments.workspace = own || program.workspaceBytes() == 0 ? 0 : request_.workspace;
+    bool own = isFree || program.workspaceBytes() > recipe_.workspaceBytes();
     HPU_ASSIGN(Executable executable, program.load(stream_.device->device(), own));
+    if (isFree) {
+      uint64_t needed = sized.workspaceBytes.load(std::memory_order_relaxed);
+      if (needed == UINT64_MAX && recipe_.workspaceBytes() > 0) {
+        HPU_ASSIGN(int64_t bytes, executable.workspaceBytes(sized.shapes));
+        needed = static_cast<uint64_t>(bytes);
+        sized.workspaceBytes.store(needed, std::memory_order_relaxed);
+      }
+      own = needed > recipe_.workspaceBytes();
+    }
+    scratch_.arguments.workspace =
+        own || recipe_.workspaceBytes() == 0 || (!isFree && program.workspaceBytes() == 0) ? 0 : request_.workspace;
+    scratch_.arguments.inputShapes = sized.shapes;
     Status status = executable.launch(stream_.stream, scratch_.arguments);
     if (status.code() == StatusCode::kNotFound) return {synInvalidArgument, status.message()};
     return status;

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <set>
 
+#include "arch/TargetDesc.h"
 #include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "plan/Instantiate.h"
 #include "recipe/Recipe.h"
+#include "recipe/SizeValues.h"
 
 namespace hpu::synapse {
 namespace {
@@ -37,9 +40,9 @@ Registry& registry() {
 }
 
 /// As Executable::workspaceBytes, without a device: each section starts at an aligned address.
-uint64_t workspaceOf(const Recipe& recipe) {
+uint64_t workspaceOf(const recipe::Program& program) {
   uint64_t bytes = 0;
-  for (const recipe::Section& section : recipe.program()->sections)
+  for (const recipe::Section& section : program.sections)
     if (section.kind == recipe::SectionKind::kWorkspace)
       bytes += (section.bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
   return bytes;
@@ -47,11 +50,12 @@ uint64_t workspaceOf(const Recipe& recipe) {
 
 /// A tensor's bytes in the recipe must be those that the graph says, or a launch would reach beyond them.
 Status checkSide(std::string_view what, const std::vector<TensorInfo>& infos, const std::vector<int32_t>& indices,
-                 const GraphDescription& graph) {
+                 const GraphDescription& graph, bool isFree) {
   if (infos.size() != indices.size())
     return dataLoss(base::strCat("the program has ", infos.size(), " ", what, "s, and ", indices.size(),
                                  " tensors are given for them"));
   for (size_t i = 0; i < indices.size(); ++i) {
+    const Shape& shape = infos[i].type.shape;
     if (indices[i] < 0 || static_cast<size_t>(indices[i]) >= graph.tensors.size())
       return dataLoss(base::strCat(what, " ", i, " of the program is tensor ", indices[i], ", and there are ",
                                    graph.tensors.size()));
@@ -59,7 +63,14 @@ Status checkSide(std::string_view what, const std::vector<TensorInfo>& infos, co
     if (tensor.section == kNoSection || !graph.sections[tensor.section].persistent)
       return dataLoss(base::strCat(what, " ", i, " of the program is tensor '", tensor.name,
                                    "', which is in no persistent section"));
-    int64_t elements = numElements(infos[i].type.shape);
+    if (std::find(shape.begin(), shape.end(), kDynamic) != shape.end()) {
+      if (!isFree || shape.size() != tensor.maxSizes.size() ||
+          elementSize(infos[i].type.element) > static_cast<int64_t>(bytesOf({1}, tensor.dataType)))
+        return dataLoss(base::strCat(what, " ", i, " of the program is ", infos[i].type.toString(), ", and tensor '",
+                                     tensor.name, "' is not"));
+      continue;  // Launches compare its sizes.
+    }
+    int64_t elements = numElements(shape);
     uint64_t bytes = elements < 0 ? UINT64_MAX : static_cast<uint64_t>(infos[i].type.bytes());
     if (uint64_t room = bytesOf(tensor.maxSizes, tensor.dataType); bytes > room)
       return dataLoss(base::strCat(what, " ", i, " of the program takes ", bytes, " bytes, and tensor '", tensor.name,
@@ -79,8 +90,18 @@ StatusOr<std::shared_ptr<Program>> Program::create(CompiledGraph compiled, const
   if (recipe.target() != graph.target)
     return dataLoss(base::strCat("the program is for ", targetName(recipe.target()), ", and the graph for ",
                                  targetName(graph.target)));
-  HPU_RETURN_IF_ERROR(checkSide("input", recipe.inputs(), compiled.inputs, graph));
-  HPU_RETURN_IF_ERROR(checkSide("output", recipe.outputs(), compiled.outputs, graph));
+  const bool isFree = !compiled.freeDims.empty();
+  if (isFree != !recipe.dims().empty())
+    return dataLoss("whether the program has free dimensions is not what the recipe says");
+  HPU_RETURN_IF_ERROR(checkSide("input", recipe.inputs(), compiled.inputs, graph, isFree));
+  HPU_RETURN_IF_ERROR(checkSide("output", recipe.outputs(), compiled.outputs, graph, isFree));
+  if (isFree) {
+    compiled.freeDims.resize(graph.tensors.size());
+    for (size_t t = 0; t < graph.tensors.size(); ++t)
+      if (!compiled.freeDims[t].empty() && compiled.freeDims[t].size() != graph.tensors[t].maxSizes.size())
+        return dataLoss(
+            base::strCat("the free dimensions of tensor '", graph.tensors[t].name, "' are of another rank"));
+  }
   compiled.sizes.resize(graph.tensors.size());
   std::shared_ptr<Program> program(new Program(std::move(recipe), std::move(compiled)));
   std::lock_guard lock(registry().mutex);
@@ -93,9 +114,10 @@ Program::Program(Recipe recipe, CompiledGraph&& compiled)
       inputs_(std::move(compiled.inputs)),
       outputs_(std::move(compiled.outputs)),
       sizes_(std::move(compiled.sizes)),
+      freeDims_(std::move(compiled.freeDims)),
       log_(std::move(compiled.log)),
       recipeBytes_(compiled.recipe.size()),
-      workspaceBytes_(workspaceOf(recipe_)) {}
+      workspaceBytes_(freeDims_.empty() ? workspaceOf(*recipe_.program()) : 0) {}
 
 Program::~Program() {
   std::lock_guard lock(registry().mutex);
@@ -128,6 +150,81 @@ void Program::forget(const Device& device) {
   std::vector<Executable> dropped;  // They end after the lock.
   std::lock_guard lock(registry().mutex);
   for (Program* program : registry().programs) program->drop(device.state().get(), dropped);
+}
+
+StatusOr<std::vector<Shape>> launchShapes(const Program& program, const GraphDescription& graph,
+                                          const SizesByTensor& sizes) {
+  auto sizesOf = [&](size_t t) -> const std::vector<uint64_t>& {
+    return t < sizes.size() && sizes[t] && !sizes[t]->empty() ? *sizes[t] : graph.tensors[t].maxSizes;
+  };
+  // Sizes of one free dimension, shape tensors' among them, must agree.
+  struct Said {
+    std::string_view name;
+    uint64_t size = 0;
+    size_t tensor = 0, dim = 0;
+  };
+  std::vector<Said> said;
+  for (size_t t = 0; t < program.freeDims().size(); ++t)
+    for (size_t d = 0; d < program.freeDims()[t].size(); ++d) {
+      const std::string& name = program.freeDims()[t][d];
+      if (name.empty()) continue;
+      const uint64_t size = sizesOf(t)[d];
+      auto at = std::find_if(said.begin(), said.end(), [&](const Said& one) { return one.name == name; });
+      if (at == said.end()) {
+        said.push_back({name, size, t, d});
+      } else if (at->size != size) {
+        return invalidArgument(base::strCat("tensor '", graph.tensors[t].name, "': size ", d, " is ", size,
+                                            ", and size ", at->dim, " of tensor '", graph.tensors[at->tensor].name,
+                                            "', which is ", at->size, ", must be the same"));
+      }
+    }
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < program.inputs().size(); ++i) {
+    const auto t = static_cast<size_t>(program.inputs()[i]);
+    Shape shape = program.recipe().inputs()[i].type.shape;
+    if (!program.freeDims()[t].empty()) {
+      const std::vector<uint64_t>& own = sizesOf(t);
+      for (size_t d = 0; d < shape.size(); ++d) shape[d] = static_cast<int64_t>(own[own.size() - 1 - d]);
+    } else if (bytesOf(sizesOf(t), graph.tensors[t].dataType) !=
+               static_cast<uint64_t>(program.recipe().inputs()[i].type.bytes())) {
+      return invalidArgument(base::strCat("tensor '", graph.tensors[t].name, "' is not ",
+                                          program.recipe().inputs()[i].type.toString(), ", which the program reads"));
+    }
+    shapes.push_back(std::move(shape));
+  }
+  const recipe::Program& content = *program.recipe().program();
+  HPU_ASSIGN(const recipe::Sizes solved, recipe::solveSizes(content, shapes));
+  HPU_ASSIGN(const std::vector<TensorInfo> outputs, plan::outputsFor(content, solved));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto t = static_cast<size_t>(program.outputs()[i]);
+    const Shape& declared = program.recipe().outputs()[i].type.shape;
+    if (std::find(declared.begin(), declared.end(), kDynamic) == declared.end()) continue;
+    const Shape& shape = outputs[i].type.shape;
+    const TensorDescription& tensor = graph.tensors[t];
+    const bool isGiven = t < sizes.size() && sizes[t] && !sizes[t]->empty();
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto size = static_cast<uint64_t>(shape[shape.size() - 1 - d]);
+      if (isGiven && (*sizes[t])[d] != size)
+        return invalidArgument(base::strCat("output ", i, " (", tensor.name, "): size ", d, " is given as ",
+                                            (*sizes[t])[d], ", and ", size, " follows from the inputs"));
+      // Below a least size there is room; the build log has said so.
+      const bool isFixed = tensor.minSizes[d] == tensor.maxSizes[d];
+      if (size > tensor.maxSizes[d] || (isFixed && size != tensor.maxSizes[d]))
+        return invalidArgument(base::strCat("output ", i, " (", tensor.name, "): size ", d, " would be ", size,
+                                            ", and the graph declares ", isFixed ? "" : "at most ",
+                                            tensor.maxSizes[d]));
+    }
+  }
+  return shapes;
+}
+
+StatusOr<uint64_t> workspaceBytesFor(const Program& program, const std::vector<Shape>& shapes) {
+  const auto& content = program.recipe().program();
+  HPU_ASSIGN(const recipe::Sizes sizes, recipe::solveSizes(*content, shapes));
+  // As launches get their instances: those of a bucket have the workspace of its upper end.
+  plan::Instances instances(content, arch::targetDesc(content->target));
+  HPU_ASSIGN(const auto instance, instances.get(sizes));
+  return workspaceOf(*instance);
 }
 
 }  // namespace hpu::synapse

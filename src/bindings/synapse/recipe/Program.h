@@ -4,6 +4,7 @@
 // loaded once is neither again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -36,9 +37,13 @@ class Program {
   const std::vector<int32_t>& outputs() const { return outputs_; }
   /// By tensor index; empty lists where nothing is known.
   const std::vector<std::vector<uint64_t>>& sizes() const { return sizes_; }
+  /// One program for all sizes, which launches give (`launchShapes`).
+  bool isFree() const { return !freeDims_.empty(); }
+  /// As CompiledGraph::freeDims.
+  const std::vector<std::vector<std::string>>& freeDims() const { return freeDims_; }
   const std::string& log() const { return log_; }
   uint64_t recipeBytes() const { return recipeBytes_; }
-  /// That a launch with a workspace of the caller's needs.
+  /// That a launch with a workspace of the caller's needs. Of a free program 0: each launch has another one.
   uint64_t workspaceBytes() const { return workspaceBytes_; }
   /// By tensor index: the place among the outputs, -1 for none.
   int outputOf(int32_t tensor) const;
@@ -57,11 +62,32 @@ class Program {
   const Recipe recipe_;
   const std::vector<int32_t> inputs_, outputs_;
   const std::vector<std::vector<uint64_t>> sizes_;
+  const std::vector<std::vector<std::string>> freeDims_;
   const std::string log_;
   const uint64_t recipeBytes_, workspaceBytes_;
 
   std::mutex mutex_;  // Guards what follows.
   std::vector<std::pair<const DeviceState*, Executable>> loaded_;
 };
+
+/// What a launch of certain sizes runs.
+struct SizedProgram {
+  std::shared_ptr<Program> program;
+  std::vector<Shape> shapes;  ///< Of a free program: launchShapes.
+  /// Of a free program, on the device that asked first; UINT64_MAX: not known yet.
+  std::atomic<uint64_t> workspaceBytes{UINT64_MAX};
+};
+
+/// Sizes by tensor index, in SynapseAI's order; null or empty: the largest of an input, and of a result what follows.
+using SizesByTensor = std::vector<const std::vector<uint64_t>*>;
+
+/// What a launch of a free program says of its inputs (LaunchArguments::inputShapes). Errors: kInvalidArgument (sizes
+/// that contradict each other or the program, results beyond what the graph declares; names the tensor),
+/// kOutOfRange.
+StatusOr<std::vector<Shape>> launchShapes(const Program& program, const GraphDescription& graph,
+                                          const SizesByTensor& sizes);
+
+/// Of a launch with these shapes, on any device. Errors: as plan::instantiate.
+StatusOr<uint64_t> workspaceBytesFor(const Program& program, const std::vector<Shape>& shapes);
 
 }  // namespace hpu::synapse

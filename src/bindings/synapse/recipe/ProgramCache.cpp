@@ -18,6 +18,8 @@ void ProgramCache::childAfterFork() {
   base::abandon(self.mutex_);
   base::abandon(self.entries_);
   base::abandon(self.kept_);
+  base::abandon(self.sized_);
+  base::abandon(self.refused_);
 }
 
 ProgramCache& ProgramCache::get() {
@@ -55,10 +57,37 @@ void ProgramCache::insert(const base::Hash128& key, const std::shared_ptr<Progra
   }
 }
 
+std::shared_ptr<SizedProgram> ProgramCache::findSized(const base::Hash128& key) {
+  std::lock_guard lock(mutex_);
+  auto at = sized_.find(key);
+  return at == sized_.end() ? nullptr : at->second;
+}
+
+void ProgramCache::insertSized(const base::Hash128& key, std::shared_ptr<SizedProgram> sized) {
+  decltype(sized_) dropped;  // Ends after the lock.
+  std::lock_guard lock(mutex_);
+  if (sized_.size() >= kSweepAt) dropped.swap(sized_);
+  sized_.emplace(key, std::move(sized));
+}
+
+bool ProgramCache::isRefused(const base::Hash128& key) {
+  std::lock_guard lock(mutex_);
+  return refused_.count(key) != 0;
+}
+
+void ProgramCache::refuse(const base::Hash128& key) {
+  std::lock_guard lock(mutex_);
+  if (refused_.size() >= kSweepAt) refused_.clear();
+  refused_.insert(key);
+}
+
 void ProgramCache::clear() {
   std::list<std::pair<base::Hash128, std::shared_ptr<Program>>> dropped;
+  decltype(sized_) sized;
   std::lock_guard lock(mutex_);
   entries_.clear();
+  refused_.clear();
+  sized.swap(sized_);
   dropped.swap(kept_);
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/Hash.h"
 #include "bindings/synapse/recipe/Program.h"
@@ -20,6 +21,13 @@ class ProgramCache {
   static ProgramCache& get();
 
   std::shared_ptr<Program> find(const base::Hash128& key);
+  /// By a structure with its sizes: what is launched of the program that it shares with others; null where that is not
+  /// known.
+  std::shared_ptr<SizedProgram> findSized(const base::Hash128& key);
+  void insertSized(const base::Hash128& key, std::shared_ptr<SizedProgram> sized);
+  /// Structures for which there is no program that serves all sizes.
+  bool isRefused(const base::Hash128& key);
+  void refuse(const base::Hash128& key);
   void insert(const base::Hash128& key, const std::shared_ptr<Program>& program, bool keep);
   void clear();
 
@@ -38,7 +46,9 @@ class ProgramCache {
   static constexpr size_t kMaxKept = 1024;
   static constexpr size_t kSweepAt = 4096;  ///< Entries at which those without a program go.
 
-  std::mutex mutex_;  // Guards both.
+  std::mutex mutex_;  // Guards all.
+  std::unordered_map<base::Hash128, std::shared_ptr<SizedProgram>, HashOf> sized_;
+  std::unordered_set<base::Hash128, HashOf> refused_;
   std::unordered_map<base::Hash128, Entry, HashOf> entries_;
   std::list<std::pair<base::Hash128, std::shared_ptr<Program>>> kept_;  ///< The most recently used first.
 };

@@ -38,19 +38,26 @@ StatusOr<CompileRequest> compileRequest() {
 
 StatusOr<std::shared_ptr<RecipeObject>> RecipeObject::create(GraphDescription graph,
                                                              std::vector<ConstSection> constants,
-                                                             std::shared_ptr<Program> program) {
+                                                             std::shared_ptr<Program> program,
+                                                             std::shared_ptr<SizedProgram> usual) {
   for (const TensorDescription& tensor : graph.tensors)
     if (isPersistent(graph, tensor) && tensor.sectionOffset > UINT64_MAX - maxBytes(tensor))
       return dataLoss(base::strCat("tensor '", tensor.name, "' ends beyond 2^64 bytes in its section"));
-  std::shared_ptr<RecipeObject> recipe(new RecipeObject(std::move(graph), std::move(constants), std::move(program)));
+  std::shared_ptr<RecipeObject> recipe(
+      new RecipeObject(std::move(graph), std::move(constants), std::move(program), std::move(usual)));
   HPU_RETURN_IF_ERROR(recipe->orderExternals());
   return recipe;
 }
 
 RecipeObject::RecipeObject(GraphDescription graph, std::vector<ConstSection> constants,
-                           std::shared_ptr<Program> program)
-    : id_(nextRecipeId()), graph_(std::move(graph)), program_(std::move(program)), constants_(std::move(constants)) {
+                           std::shared_ptr<Program> program, std::shared_ptr<SizedProgram> usual)
+    : id_(nextRecipeId()),
+      graph_(std::move(graph)),
+      program_(std::move(program)),
+      usual_(std::move(usual)),
+      constants_(std::move(constants)) {
   listTensors();
+  sizeUsual();
   hints_ = std::make_unique<std::atomic<uint32_t>[]>(tensors_.size() + 1);
 }
 
@@ -134,7 +141,37 @@ GraphDescription RecipeObject::specialised(const Specialisation& wanted) const {
   return graph;
 }
 
-StatusOr<std::shared_ptr<Program>> RecipeObject::specialise(const Specialisation& wanted) {
+void RecipeObject::sizeUsual() {
+  workspaceBytes_ = program_->workspaceBytes();
+  if (usual_) return;
+  auto usual = std::make_shared<SizedProgram>();
+  usual->program = program_;
+  if (program_->isFree()) {
+    StatusOr<std::vector<Shape>> shapes = launchShapes(*program_, graph_, {});
+    if (!shapes.ok()) return;
+    usual->shapes = std::move(*shapes);
+    // An eager op's launches take memory of the program's own: finding out what they need costs as much as a launch.
+    if (!graph_.eager)
+      if (StatusOr<uint64_t> bytes = workspaceBytesFor(*program_, usual->shapes); bytes.ok()) workspaceBytes_ = *bytes;
+  }
+  usual_ = std::move(usual);
+}
+
+bool RecipeObject::hasOtherValues(const Specialisation& wanted) const {
+  for (size_t i = 0; i < tensors_.size() && i < wanted.values.size(); ++i) {
+    const auto& own = description(tensors_[i]).hostData;
+    if (!wanted.values[i].empty() && (!own || *own != wanted.values[i])) return true;
+  }
+  return false;
+}
+
+SizesByTensor RecipeObject::sizesByTensor(const Specialisation& wanted) const {
+  SizesByTensor sizes(graph_.tensors.size());
+  for (size_t i = 0; i < tensors_.size() && i < wanted.sizes.size(); ++i) sizes[tensors_[i].index] = &wanted.sizes[i];
+  return sizes;
+}
+
+StatusOr<std::shared_ptr<SizedProgram>> RecipeObject::specialise(const Specialisation& wanted) {
   // Held while compiling: two launches of one new size compile once.
   std::lock_guard lock(specialMutex_);
   for (auto it = special_.begin(); it != special_.end(); ++it) {
@@ -142,16 +179,30 @@ StatusOr<std::shared_ptr<Program>> RecipeObject::specialise(const Specialisation
     special_.splice(special_.begin(), special_, it);
     return it->second;
   }
-  HPU_ASSIGN(CompileRequest request, compileRequest());
-  request.actualSizes.resize(graph_.tensors.size());
-  for (size_t i = 0; i < tensors_.size() && i < wanted.sizes.size(); ++i)
-    request.actualSizes[tensors_[i].index] = wanted.sizes[i];
-  GraphDescription graph = specialised(wanted);
-  HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
-  HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph, /*compiledHere=*/true));
-  special_.emplace_front(wanted, program);
+  auto sized = std::make_shared<SizedProgram>();
+  Status refused;
+  if (program_->isFree() && !hasOtherValues(wanted)) {
+    StatusOr<std::vector<Shape>> shapes = launchShapes(*program_, graph_, sizesByTensor(wanted));
+    if (shapes.ok()) {
+      sized->program = program_;
+      sized->shapes = std::move(*shapes);
+    }
+    refused = shapes.status();
+  }
+  if (!sized->program) {
+    // Sizes that the free program does not have may be some that the graph has: 1, which is broadcast.
+    HPU_ASSIGN(CompileRequest request, compileRequest());
+    request.actualSizes.resize(graph_.tensors.size());
+    for (size_t i = 0; i < tensors_.size() && i < wanted.sizes.size(); ++i)
+      request.actualSizes[tensors_[i].index] = wanted.sizes[i];
+    GraphDescription graph = specialised(wanted);
+    StatusOr<CompiledGraph> compiled = compileWithLibrary(graph, request);
+    if (!compiled.ok()) return refused.ok() ? compiled.status() : refused;
+    HPU_ASSIGN(sized->program, Program::create(std::move(*compiled), graph, /*compiledHere=*/true));
+  }
+  special_.emplace_front(wanted, sized);
   if (special_.size() > kMaxSpecialisations) special_.pop_back();
-  return program;
+  return sized;
 }
 
 }  // namespace hpu::synapse

@@ -53,9 +53,11 @@ struct Specialisation {
 /// Immutable but for the programs of specialisations and const sections. Any thread may call.
 class RecipeObject {
  public:
-  /// `graph` has its sizes and types. Errors: kInvalidArgument, kDataLoss.
+  /// `graph` has its sizes and types. `usual`: what usual() is where the caller knows it. Errors: kInvalidArgument,
+  /// kDataLoss.
   static StatusOr<std::shared_ptr<RecipeObject>> create(GraphDescription graph, std::vector<ConstSection> constants,
-                                                        std::shared_ptr<Program> program);
+                                                        std::shared_ptr<Program> program,
+                                                        std::shared_ptr<SizedProgram> usual = nullptr);
 
   uint64_t id() const { return id_; }  ///< Unique in the process.
   const std::string& name() const { return graph_.name; }
@@ -67,7 +69,8 @@ class RecipeObject {
   /// Whether launches give sizes or values.
   bool isDynamic() const { return dynamic_; }
   const TensorDescription& description(const LaunchTensor& tensor) const { return graph_.tensors[tensor.index]; }
-  uint64_t workspaceBytes() const { return program_->workspaceBytes(); }
+  /// Enough for launches of the largest sizes; one of others that needs more has memory of its own.
+  uint64_t workspaceBytes() const { return workspaceBytes_; }
 
   /// The tensor's place in tensors(); -1 for a name or description index that is none.
   int find(std::string_view name) const;
@@ -96,16 +99,22 @@ class RecipeObject {
     use(constants_);
   }
 
-  /// The program for a launch's sizes and values, compiled at the first such launch.
-  StatusOr<std::shared_ptr<Program>> specialise(const Specialisation& wanted);
+  /// For the largest sizes, those of all launches where none change; null: the program is free, and has none for these.
+  const std::shared_ptr<SizedProgram>& usual() const { return usual_; }
+  /// For a launch's sizes and values: the free program, or one that is compiled at the first such launch.
+  StatusOr<std::shared_ptr<SizedProgram>> specialise(const Specialisation& wanted);
 
   /// Where the launch before had its i-th tensor, as a guess for the next one.
   std::atomic<uint32_t>* hints() const { return hints_.get(); }
 
  private:
-  RecipeObject(GraphDescription graph, std::vector<ConstSection> constants, std::shared_ptr<Program> program);
+  RecipeObject(GraphDescription graph, std::vector<ConstSection> constants, std::shared_ptr<Program> program,
+               std::shared_ptr<SizedProgram> usual);
   void listTensors();
   Status orderExternals();
+  void sizeUsual();
+  bool hasOtherValues(const Specialisation& wanted) const;
+  SizesByTensor sizesByTensor(const Specialisation& wanted) const;
   GraphDescription specialised(const Specialisation& wanted) const;
 
   static constexpr size_t kMaxSpecialisations = 256;
@@ -113,6 +122,8 @@ class RecipeObject {
   const uint64_t id_;
   const GraphDescription graph_;
   const std::shared_ptr<Program> program_;
+  std::shared_ptr<SizedProgram> usual_;
+  uint64_t workspaceBytes_ = 0;
   std::vector<LaunchTensor> tensors_;
   std::vector<int> places_;       ///< By description index.
   std::vector<uint32_t> byName_;  ///< Places in the order of names.
@@ -125,7 +136,7 @@ class RecipeObject {
   mutable std::vector<ConstSection> constants_;
 
   std::mutex specialMutex_;  // Guards special_; the most recently used first.
-  std::list<std::pair<Specialisation, std::shared_ptr<Program>>> special_;
+  std::list<std::pair<Specialisation, std::shared_ptr<SizedProgram>>> special_;
 };
 
 Handles<RecipeObject, synRecipeHandle>& recipes();
