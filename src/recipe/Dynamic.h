@@ -113,8 +113,8 @@ struct TileStorage {
     /// Another view, one that parts or joins dims of the result: by dim of the operand its stride, an expression. Then
     /// `dims` only says which one of them follows the slices (the result's `dim`), and all others are kNone.
     std::vector<uint32_t> strides = {};
-    uint32_t offset =
-        kNoOffset;  ///< Expression: bytes from the start of a tile. Of a user with `strides`, or a scalar.
+    /// Expression: bytes from the start of a tile. Of a user with `strides`, or a scalar.
+    uint32_t offset = kNoOffset;
     static constexpr uint32_t kNoOffset = 0xffffffff;
   };
   std::vector<User> users;
