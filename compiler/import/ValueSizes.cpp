@@ -28,29 +28,16 @@ const std::map<std::string, std::vector<size_t>>& sizeOperands() {
 
 /// Operands whose elements those of the result are computed from (SymbolicShapes.cpp); nothing: all of them.
 const std::map<std::string, std::vector<size_t>>& arithmetic() {
-  static const auto& ops = *new std::map<std::string, std::vector<size_t>>{{"Abs", {}},
-                                                                           {"Add", {}},
-                                                                           {"Cast", {}},
-                                                                           {"Ceil", {}},
-                                                                           {"Concat", {}},
-                                                                           {"Div", {}},
-                                                                           {"Floor", {}},
-                                                                           {"Identity", {}},
-                                                                           {"Max", {}},
-                                                                           {"Min", {}},
-                                                                           {"Mod", {}},
-                                                                           {"Mul", {}},
-                                                                           {"Neg", {}},
-                                                                           {"Sub", {}},
-                                                                           {"Gather", {0}},
-                                                                           {"ReduceMax", {0}},
-                                                                           {"ReduceMin", {0}},
-                                                                           {"Reshape", {0}},
-                                                                           {"Slice", {0}},
-                                                                           {"Squeeze", {0}},
-                                                                           {"Unsqueeze", {0}},
-                                                                           {"Where", {}},
-                                                                           {"ScatterElements", {0, 2}}};
+  static const auto& ops = *[] {
+    auto* table = new std::map<std::string, std::vector<size_t>>;
+    for (const char* op : {"Abs", "Add", "Cast", "Ceil", "Concat", "Div", "Floor", "Identity", "Max", "Min", "Mod",
+                           "Mul", "Neg", "Sub", "Where"})
+      (*table)[op] = {};
+    for (const char* op : {"Gather", "ReduceMax", "ReduceMin", "Reshape", "Slice", "Squeeze", "Unsqueeze"})
+      (*table)[op] = {0};
+    (*table)["ScatterElements"] = {0, 2};
+    return table;
+  }();
   return ops;
 }
 
