@@ -74,7 +74,7 @@ def table(report):
     return "\n".join(lines)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", default=["gpt2", "llama"], help="of tests/models/nets_late.py (default: gpt2 llama)")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
@@ -84,7 +84,10 @@ def main():
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one program")
     parser.add_argument("--gate", type=float, help="exit 2 when a median ratio of the C++ example is below this")
     parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
-    args = parser.parse_args()
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse exits with 2, which means a regression here
+        return 1 if stop.code else 0
     args.build = os.path.abspath(args.build)
     report = {"machine": machine(), "cpus": sorted(args.cpus), "tokens": args.tokens, "rounds": args.rounds, "models": {}}
     try:
