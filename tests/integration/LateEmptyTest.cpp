@@ -7,8 +7,6 @@
 #include <random>
 
 #include "hpu/compiler.h"
-#include "hpu/device.h"
-#include "hpu/executable.h"
 #include "hpu/reference.h"
 #include "tests/unit/compiler/import/OnnxBuilder.h"
 #include "tools/common/Compare.h"
@@ -359,17 +357,12 @@ TEST(LateEmpty, RefusalsNameDimensions) {
   CompileOptions options;
   options.dimBounds = {{"b", {1, 2}}, {"s", {0, 16}}};
   auto late = compileFile(model.save(testing::TempDir() + "/late_empty_refused.onnx"), options);
-  ASSERT_TRUE(late.ok()) << late.status().toString();
-  auto device = Device::open({});
-  ASSERT_TRUE(device.ok());
-  auto executable = Executable::load(*device, late->recipe);
-  ASSERT_TRUE(executable.ok()) << executable.status().toString();
-  for (int64_t s : {0, 7, 14}) EXPECT_TRUE(executable->outputs({{1, s, 8}}).ok()) << s;
-  auto outputs = executable->outputs({{1, 5, 8}});
-  ASSERT_FALSE(outputs.ok());
-  const std::string& text = outputs.status().message();
-  for (const char* part : {"reshape", "s = 5", "b = 1", "40", "35"})
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+  ASSERT_FALSE(late.ok());
+  // What sizes stand as is said behind it.
+  std::string text = late.status().toString();
+  text = text.substr(0, text.find(" (sizes that are given late"));
+  EXPECT_NE(text.find("[b, s, 8]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("10"), std::string::npos) << text;
 }
 
 /// A window that what a convolution leaves is too small for says which dimension of the input that is.

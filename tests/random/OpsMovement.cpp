@@ -255,6 +255,16 @@ bool nonZero(Builder& b, const std::string& op) {
   return b.emit(op, {b.fixed(b.draw(b.rng.pick(kNumbers + kBools), b.drawShape(1, 4, 200)))}, kExact);
 }
 
+bool compress(Builder& b, const std::string& op) {
+  const std::string x = b.operand({kAll, 1, 4, Numbers::kAny, 2000});
+  const int64_t axis = b.rng.chance(0.3) ? b.rank(x) : b.axis(b.rank(x));  // The rank: of all elements in a row.
+  int64_t count = 1;
+  for (int64_t size : b.shape(x)) count *= size;
+  if (axis < b.rank(x)) count = b.shape(x)[static_cast<size_t>(axis < 0 ? axis + b.rank(x) : axis)];
+  const std::string picked = b.fixed(b.draw(ElementType::kBool, {b.rng.between(1, count)}));
+  return b.emit(op, {x, picked}, kExact, axis == b.rank(x) ? Attributes() : Attributes{{"axis", axis}});
+}
+
 bool depthSpace(Builder& b, const std::string& op) {
   int64_t block = b.rng.between(2, 3);
   Shape shape = {b.rng.between(1, 3), b.rng.between(1, 4), b.rng.between(1, 6), b.rng.between(1, 6)};
@@ -286,6 +296,7 @@ const std::vector<Generator>& movementGenerators() {
                                               {"Scatter", scatterElements},
                                               {"TensorScatter", tensorScatter},
                                               {"NonZero", nonZero},
+                                              {"Compress", compress},
                                               {"DepthToSpace", depthSpace},
                                               {"SpaceToDepth", depthSpace}};
   return list;
