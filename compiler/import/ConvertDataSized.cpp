@@ -61,11 +61,13 @@ Value sumsOfRows(NodeContext& node, Value rows) {
 Value sumsBefore(NodeContext& node, Value x, const DimExpr& size, int levels) {
   const std::optional<int64_t> known = size.constant();
   if (!x || levels == 0 || (known && *known <= 2 * kBlock)) return x ? sumsByPairs(node, x) : Value();
-  const std::optional<DimExpr> blocks = size.ceilDiv(kBlock);
+  // One of zeros where there is no element.
+  const std::optional<DimExpr> filled = size.ceilDiv(kBlock);
+  const std::optional<DimExpr> blocks = filled ? DimExpr::max(*filled, 1) : std::nullopt;
   const auto whole = blocks ? blocks->times(kBlock) : std::nullopt;
   if (!whole) return node.needsSize("the number of its elements"), Value();
   const Ints none = {0}, one = {1};
-  Value padded = node.op("pad", x, {{"low", none}, {"high", Ints{kBlock - 1}}, {"value", 0.0}});
+  Value padded = node.op("pad", x, {{"low", none}, {"high", Ints{kBlock}}, {"value", 0.0}});
   padded = node.slice(padded, SymDim{0}, node.symDim(whole), one);
   Value rows = node.reshape(padded, {node.symDim(blocks), SymDim{kBlock}});
   if (!rows) return {};

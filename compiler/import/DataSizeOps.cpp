@@ -314,8 +314,8 @@ void DataSizeResolver::scatterNd(NodeContext& node, ir::ScatterNdOp op) {
   const int64_t tuple = static_cast<int64_t>(outer);
   for (size_t k = 0; k < depth; ++k) {
     if (!isData(whole[k])) continue;
-    for (size_t j = 0; parts.empty() && j < depth; ++j)
-      parts.push_back(node.sliceDim(at, tuple, static_cast<int64_t>(j), static_cast<int64_t>(j) + 1));
+    if (parts.empty())
+      for (int64_t j = 0; j < static_cast<int64_t>(depth); ++j) parts.push_back(node.sliceDim(at, tuple, j, j + 1));
     Value isNegative = node.op("less", {parts[k], node.scalarLike(parts[k], 0)});
     Value count = node.cast(number(node, *ir::exprOf(whole[k])), node.elementOf(at));
     parts[k] = node.op("where", {isNegative, node.op("add", {parts[k], count}), parts[k]});

@@ -156,6 +156,12 @@ def nets():
                 net.op("ScatterND", marks, at_tuples, ones, reduction="add")]
 
     @add
+    def set_where_positive(net, x):
+        some = net.selected(x)  # Of those rows, and within them of those elements.
+        at = net.op("Transpose", net.op("NonZero", net.op("Greater", some, net.const(0, np.float32))), perm=[1, 0])
+        return [net.op("ScatterND", some, at, net.op("Expand", net.const([-7], np.float32), net.count(at)))]
+
+    @add
     def again(net, x):
         some = net.selected(x)  # Of those rows, the elements above 1 and where they are.
         found = net.op("NonZero", net.op("Greater", some, net.const(1, np.float32)))
