@@ -199,6 +199,18 @@ class Check:
             for shown, value, digits in zip(row[2:], kept[row[0]], (0, 0, 2, 2, 1, 1, 0, 1, 0)):
                 self.expect(f"host-performance.md, all sizes, {row[0]}", shown, value, digits)
 
+    def late_launches(self):
+        kept = self.kept("late_sizes_run.json")["networks"]
+        for row in rows(self.lines("device-performance.md", "One recipe for all sizes")):
+            for shown, value, digits in zip(row[1:], kept.get(row[0], ()), (3, 2, 2)):
+                self.expect(f"device-performance.md, all sizes, {row[0]}", shown, value, digits)
+
+    def generation(self):
+        kept = self.kept("generation.json")["models"]
+        for row in rows(self.lines("host-performance.md", "Generation")):
+            for shown, value, digits in zip(row[1:], kept.get(row[0], ()), (0, 0, 0, 2, 2)):
+                self.expect(f"host-performance.md, generation, {row[0]}", shown, value, digits)
+
     def wall(self):
         gives = {(row["op"], row["ranks"], row["bytes"]): row["ratio"]
                  for name in ("collectives_wall.json", "collectives_wall_64mib.json") for row in self.kept(name)["rows"]}
@@ -256,7 +268,7 @@ class Check:
 
 def main():
     check = Check(*map(os.path.abspath, sys.argv[1:3]))
-    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.late_sizes, check.wall, check.readme, check.tuner, check.trace)
+    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.late_sizes, check.late_launches, check.generation, check.wall, check.readme, check.tuner, check.trace)
     for part in [getattr(check, name) for name in sys.argv[3:]] or usual:
         before = len(check.errors)
         try:
