@@ -98,6 +98,11 @@ class Launcher {
           synFailedSectionValidation,
           strCat("tensor '", nameOf(place), "' is given twice, by entries ", scratch_.entries[place], " and ", i,
                  ", at ", base::formatHex(scratch_.addresses[place]), " and ", base::formatHex(info.pTensorAddress))};
+    if (scratch_.entries[place] != kNobody && recipe_.tensors()[place].dynamic &&
+        !std::equal(info.tensorSize, info.tensorSize + tensor.maxSizes.size(),
+                    request_.infos[scratch_.entries[place]].tensorSize))
+      return {synFailedSectionValidation, strCat("tensor '", nameOf(place), "' is given twice, by entries ",
+                                                 scratch_.entries[place], " and ", i, ", with other sizes")};
     scratch_.entries[place] = i;
     scratch_.addresses[place] = info.pTensorAddress;
     return info.pTensorAddress ? placeSection(place, info.pTensorAddress) : Result();

@@ -141,6 +141,8 @@ TEST_F(SynapseFreeSizes, SizesThatMustBeEqualAreOne) {
   write(ys, Floats(32, 9));
   EXPECT_SYN_ERROR(launch(recipe, {{"a", as, {4, 5}}, {"b", bs, {4, 6}}, {"y", ys}}), synFailedDynamicPatching,
                    "tensor 'b': size 1 is 6, and size 1 of tensor 'a', which is 5, must be the same");
+  EXPECT_SYN_ERROR(launch(recipe, {{"a", as, {4, 5}}, {"b", bs, {4, 5}}, {"y", ys}, {"a", as, {4, 4}}}),
+                   synFailedSectionValidation, "tensor 'a' is given twice, by entries 0 and 3, with other sizes");
   EXPECT_SYN_ERROR(launch(recipe, {{"a", as, {4, 9}}, {"b", bs, {4, 9}}, {"y", ys}}), synFailedDynamicPatching,
                    "tensor 'a': size 1 is 9, and the recipe was compiled for 1 to 8");
   EXPECT_SYN_ERROR(launch(recipe, {{"a", as, {4, 3}}, {"b", bs, {4, 1}}, {"y", ys}}), synFailedDynamicPatching,
