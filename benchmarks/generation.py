@@ -8,23 +8,17 @@ faster. Compiling and loading is not in it. Exit codes: 0 ok, 1 user error, 2 be
 """
 
 import argparse
-import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
 
-from harness import HERE, cpu_list, machine
+from harness import HERE, ProgramFailed, run_networks
 
 ROOT = os.path.join(HERE, "..")
 PROMPT = ["3", "141", "59", "26", "535"]
 PROGRAMS = ("cpp", "python", "ort")
-
-
-class Failed(Exception):
-    """A program that ended with an error."""
 
 
 def commands(model, args):
@@ -37,11 +31,14 @@ def commands(model, args):
 def run(command, args):
     """(the tokens, tokens a second)"""
     environment = dict(os.environ, PYTHONPATH=os.path.join(args.build, "python"))
-    result = subprocess.run(command, capture_output=True, text=True, timeout=args.timeout, check=False, env=environment,
-                            preexec_fn=lambda: os.sched_setaffinity(0, args.cpus))
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=args.timeout, check=False, env=environment,
+                                preexec_fn=lambda: os.sched_setaffinity(0, args.cpus))
+    except subprocess.TimeoutExpired as error:
+        raise ProgramFailed(str(error)) from error
     speed = re.search(r"then (\d+) tokens/s", result.stderr)
     if result.returncode != 0 or not speed:
-        raise Failed(f"{' '.join(command)}: exit code {result.returncode}: {result.stderr.strip()}")
+        raise ProgramFailed(f"{' '.join(command)}: exit code {result.returncode}: {result.stderr.strip()}")
     return result.stdout.split(), float(speed.group(1))
 
 
@@ -66,7 +63,7 @@ def table(report):
     lines = [f"{report['machine']['cpu']}, CPUs {report['cpus']}, {report['tokens']} tokens, {report['rounds']} rounds; "
              "ratio = ours / ONNX Runtime's tokens a second",
              f"{'model':8} {'program':8} {'tokens/s':>9} {'ort':>9} {'min':>6} {'median':>7} {'max':>6}"]
-    for name, result in report["models"].items():
+    for name, result in report["networks"].items():
         for program, ratio in result["ratio"].items():
             ours, theirs = (statistics.median(result["tokens_per_s"][key]) for key in (program, "ort"))
             lines.append(f"{name:8} {program:8} {ours:9.0f} {theirs:9.0f} {ratio['min']:6.2f} {ratio['median']:7.2f} {ratio['max']:6.2f}"
@@ -74,37 +71,22 @@ def table(report):
     return "\n".join(lines)
 
 
+def beyond(report, args):
+    found = [f"{name}: the programs give other tokens" for name, result in report["networks"].items() if not result["same_tokens"]]
+    for name, result in report["networks"].items():
+        ratio = result["ratio"]["cpp"]["median"]
+        if args.gate and ratio < args.gate:
+            found.append(f"{name}: {ratio:.2f} of ONNX Runtime's tokens a second, below {args.gate}")
+    return found
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", default=["gpt2", "llama"], help="of tests/models/nets_late.py (default: gpt2 llama)")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cpus", type=cpu_list, default={0, 1}, metavar="LIST", help="CPU numbers for all (default: 0,1)")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one program")
     parser.add_argument("--gate", type=float, help="exit 2 when a median ratio of the C++ example is below this")
-    parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
-    try:
-        args = parser.parse_args(argv)
-    except SystemExit as stop:  # argparse exits with 2, which means a regression here
-        return 1 if stop.code else 0
-    args.build = os.path.abspath(args.build)
-    report = {"machine": machine(), "cpus": sorted(args.cpus), "tokens": args.tokens, "rounds": args.rounds, "models": {}}
-    try:
-        with tempfile.TemporaryDirectory(prefix="hpu-generation-") as work:
-            for name in args.nets:
-                print(f"{name} ...", file=sys.stderr)
-                report["models"][name] = measure(name, args, work)
-    except (Failed, subprocess.TimeoutExpired, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(json.dumps(report, indent=1) + "\n")
-    print(table(report))
-    results = report["models"].values()
-    slow = args.gate and any(result["ratio"]["cpp"]["median"] < args.gate for result in results)
-    return 2 if slow or not all(result["same_tokens"] for result in results) else 0
+    return run_networks(argv, parser, lambda args: {"tokens": args.tokens, "rounds": args.rounds}, measure, table, beyond)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORT_BENCH = os.path.join(HERE, "ort", "ort_bench.js")
@@ -130,6 +131,40 @@ def measure_each(models, report, measure):
             report["models"][name] = measure(model, folder)
         except ProgramFailed as error:
             report["models"][name] = {"error": str(error)}
+
+
+def run_networks(argv, parser, settings, measure, table, beyond):
+    """The main() of a benchmark of networks that it exports itself (tests/models/nets_late.py); returns the exit code.
+
+    To `parser`, which says the networks and what is its own, come the options that all have. settings(args) is kept with the report,
+    measure(name, args, folder) gives what is measured of a network, in an empty folder; table and beyond as for run_benchmark.
+    """
+    parser.add_argument("--build", default=os.path.join(HERE, "..", "build"), help="build tree")
+    parser.add_argument("--cpus", type=cpu_list, default={0, 1}, metavar="LIST", help="CPU numbers for all (default: 0,1)")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds for one program")
+    parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse exits with 2, which means a regression here
+        return 1 if stop.code else 0
+    args.build = os.path.abspath(args.build)
+    report = {"machine": machine(), "cpus": sorted(args.cpus), **settings(args), "networks": {}}
+    try:
+        for name in args.nets:
+            print(f"{name} ...", file=sys.stderr)
+            with tempfile.TemporaryDirectory(prefix="hpu-benchmark-") as folder:
+                report["networks"][name] = measure(name, args, folder)
+    except (ProgramFailed, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    if args.output:
+        with open(args.output, "w", encoding="utf-8") as file:
+            file.write(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+    lines = beyond(report, args)
+    for line in lines:
+        print(f"error: {line}", file=sys.stderr)
+    return 2 if lines else 0
 
 
 def run_benchmark(argv, parse, with_data, make_report, table, beyond):

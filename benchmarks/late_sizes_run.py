@@ -9,14 +9,12 @@ above --gate-device or --gate-host, 3 a program failed.
 """
 
 import argparse
-import json
 import os
 import random
 import statistics
 import sys
-import tempfile
 
-from harness import HERE, ProgramFailed, cpu_list, in_turn, machine, run_json
+from harness import HERE, in_turn, run_json, run_networks
 
 ROOT = os.path.join(HERE, "..")
 
@@ -84,46 +82,29 @@ def table(report):
     return "\n".join(lines)
 
 
+def beyond(report, args):
+    gates = (("device", "device_ratio", args.gate_device), ("host", "host_ratio", args.gate_host))
+    means = [(name, what, geomean([row[key] for row in rows]), gate)
+             for name, rows in report["networks"].items() for what, key, gate in gates if gate]
+    return [f"{name}: {what} times {mean:.3f} times those of recipes of one size" for name, what, mean, gate in means if mean > gate]
+
+
+def settings(args):
+    return {"target": args.target, "shapes": args.shapes, "rounds": args.rounds, "iters": args.iters}
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="+", help="of tests/models/nets_late.py")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
     parser.add_argument("--shapes", type=int, default=20, help="sizes of each network")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", default="gaudi2")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--iters", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--cpus", type=cpu_list, default={0, 1}, metavar="LIST", help="CPU numbers for both (default: 0,1)")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one program")
     parser.add_argument("--gate-device", type=float, help="exit 2 when a network's geometric mean of device times is above this")
     parser.add_argument("--gate-host", type=float, help="exit 2 when one of host latencies is above this")
-    parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
-    try:
-        args = parser.parse_args(argv)
-    except SystemExit as stop:  # argparse exits with 2, which means a regression here
-        return 1 if stop.code else 0
-    report = {"machine": machine(), "cpus": sorted(args.cpus), "target": args.target, "shapes": args.shapes, "rounds": args.rounds,
-              "iters": args.iters, "networks": {}}
-    try:
-        with tempfile.TemporaryDirectory(prefix="hpu-late-sizes-") as work:
-            for name in args.nets:
-                print(f"{name} ...", file=sys.stderr)
-                report["networks"][name] = measure(name, args, work)
-    except (ProgramFailed, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(json.dumps(report, indent=1) + "\n")
-    print(table(report))
-    beyond = [f"{name}: {what} times {geomean([row[key] for row in rows]):.3f} times those of recipes of one size"
-              for name, rows in report["networks"].items()
-              for what, key, gate in (("device", "device_ratio", args.gate_device), ("host", "host_ratio", args.gate_host))
-              if gate and geomean([row[key] for row in rows]) > gate]
-    for line in beyond:
-        print(f"error: {line}", file=sys.stderr)
-    return 2 if beyond else 0
+    return run_networks(argv, parser, settings, measure, table, beyond)
 
 
 if __name__ == "__main__":

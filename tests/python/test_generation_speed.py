@@ -44,7 +44,7 @@ class Generation(unittest.TestCase):
         self.assertIn("OTHER TOKENS", out)
 
     def test_a_failed_program_and_a_wrong_call(self):
-        failed = {"cpp": generation.Failed("generation: exit code 1"), "python": None, "ort": None}
+        failed = {"cpp": generation.ProgramFailed("generation: exit code 1"), "python": None, "ort": None}
         code, _, err = self.run_script(failed)
         self.assertEqual(code, 3)
         self.assertIn("generation: exit code 1", err)
