@@ -9,8 +9,6 @@
 namespace hpu::testing {
 namespace {
 
-using Floats = std::vector<float>;
-
 class SynapseCompiled : public LaunchFixture {
  protected:
   synTensor makeFloats(const char* name, const std::vector<uint64_t>& sizes, bool persistent = true) {

@@ -18,15 +18,7 @@
 namespace hpu::testing {
 namespace {
 
-using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
-using Sizes = std::vector<uint64_t>;
-
-uint64_t countOf(const Sizes& sizes) {
-  uint64_t count = 1;
-  for (uint64_t size : sizes) count *= size;
-  return count;
-}
 
 class SynapseEagerSizes : public LaunchFixture {
  protected:

@@ -17,15 +17,6 @@
 namespace hpu::testing {
 namespace {
 
-using Floats = std::vector<float>;
-using Sizes = std::vector<uint64_t>;
-
-uint64_t countOf(const Sizes& sizes) {
-  uint64_t count = 1;
-  for (uint64_t size : sizes) count *= size;
-  return count;
-}
-
 class SynapseFreeGraphs : public LaunchFixture {
  protected:
   /// What a graph is built for: sizes by name, the least and the largest ones.

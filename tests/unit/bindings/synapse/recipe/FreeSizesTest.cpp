@@ -19,9 +19,6 @@
 namespace hpu::testing {
 namespace {
 
-using Floats = std::vector<float>;
-using Sizes = std::vector<uint64_t>;
-
 class SynapseFreeSizes : public LaunchFixture {
  protected:
   synTensor makeFree(const char* name, const Sizes& least, const Sizes& largest, bool persistent = true) {

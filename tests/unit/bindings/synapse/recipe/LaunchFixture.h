@@ -8,6 +8,15 @@
 
 namespace hpu::testing {
 
+using Floats = std::vector<float>;
+using Sizes = std::vector<uint64_t>;
+
+inline uint64_t countOf(const Sizes& sizes) {
+  uint64_t count = 1;
+  for (uint64_t size : sizes) count *= size;
+  return count;
+}
+
 class LaunchFixture : public GraphFixture {
  protected:
   void SetUp() override {
