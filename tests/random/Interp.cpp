@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/StatusMacros.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/Importer.h"
 #include "compiler/interp/Interpreter.h"
@@ -24,6 +25,7 @@ class InterpretedNode final : public NodeRunner {
       if (keep_[i]) given.push_back(interp::Tensor::borrow(operands[i]->type, operands[i]->bytes.data()));
     HPU_ASSIGN(std::vector<interp::Tensor> outputs,
                interp::evaluateFunction(module_->lookupSymbol<mlir::func::FuncOp>("main"), given));
+    HPU_ASSIGN(outputs, importer::withTrueSizes(*module_, std::move(outputs)));
     std::vector<HostTensor> results;
     for (const interp::Tensor& output : outputs) {
       HostTensor result;
