@@ -114,15 +114,17 @@ Status InstanceMemory::shapeTile(uint32_t t) {
   shape = {};
   shape.used = std::any_of(tile.users.begin(), tile.users.end(),
                            [&](const TileStorage::User& user) { return hasPoints_[user.op]; });
-  std::vector<int64_t> extents;
+  std::array<int64_t, recipe::kMaxRank> extents{};
+  const size_t rank = tile.sizes.size();
   int64_t elements = 1;
-  for (uint32_t size : tile.sizes) {
-    HPU_ASSIGN(extents.emplace_back(), values_.at(size));
-    if (extents.back() < 0 || (extents.back() > 0 && elements > recipe::kMaxPoints / extents.back()))
+  for (size_t d = 0; d < rank; ++d) {
+    HPU_ASSIGN(int64_t extent, values_.at(tile.sizes[d]));
+    if (extent < 0 || (extent > 0 && elements > recipe::kMaxPoints / extent))
       return outOfRange(strCat("tile storage ", t, " has a negative size, or more than 2^48 elements"));
-    elements *= std::max<int64_t>(extents.back(), 1);
+    elements *= std::max<int64_t>(extent, 1);
+    if (extent == 0) shape.used = false;
+    extents[d] = extent;
   }
-  if (std::find(extents.begin(), extents.end(), 0) != extents.end()) shape.used = false;
   const bool cut = (inPart_[t] || tile.slots > 1) && slices_[tile.unit] > 1;
   shape.ring = shape.used && !plan_->spilled[t] && (cut || inPart_[t]);
   if (shape.ring && cut) {
@@ -134,9 +136,8 @@ Status InstanceMemory::shapeTile(uint32_t t) {
     extents[tile.dim] = box;
     shape.slots = static_cast<uint32_t>(std::min<int64_t>(tile.slots, slices_[tile.unit]));
   }
-  shape.strides.resize(extents.size());
   int64_t stride = 1;
-  for (size_t i = extents.size(); i-- > 0;) {
+  for (size_t i = rank; i-- > 0;) {
     shape.strides[tile.order[i]] = stride;
     stride *= std::max<int64_t>(extents[tile.order[i]], 1);
   }
@@ -349,7 +350,7 @@ std::vector<OperandRegion> InstanceMemory::regions() const {
   return regions;
 }
 
-Status InstanceMemory::apply(recipe::Program& program) const {
+Status InstanceMemory::apply(recipe::Program& program, ChangedOps& changed) const {
   for (const recipe::StoragePlacement& placement : dynamic_.placements) {
     if (!hasPoints_[placement.op]) continue;
     const Storage& storage = dynamic_.storages[placement.storage];
@@ -362,41 +363,45 @@ Status InstanceMemory::apply(recipe::Program& program) const {
                              ops_.find(placement.op)->name, "' with ", bytes, " bytes at byte ", offset,
                              " leaves storage ", placement.storage, ", which has ", most));
     const int64_t start = storage.section == kNone ? plan_->storages[placement.storage].offset : 0;
-    operand.offset = bytes > 0 ? static_cast<uint64_t>(start + offset) : 0;
+    changed.set(ops_.number(placement.op), operand.offset, bytes > 0 ? static_cast<uint64_t>(start + offset) : 0);
   }
   for (size_t t = 0; t < dynamic_.tiles.size(); ++t) {
     const TileStorage& tile = dynamic_.tiles[t];
     const TileShape& shape = shapes_[t];
     for (const TileStorage::User& user : tile.users) {
       if (!ops_.find(user.op)) continue;
+      const uint32_t op = ops_.number(user.op);
       Operand& operand = *recipe::operandAt(*ops_.find(user.op), user.operand);
-      operand.ring = {};
+      recipe::Ring ring;
       const std::string& name = ops_.find(user.op)->name;
-      operand.section = plan_->spilled[t] ? workspace_ : sram_;
-      operand.offset = shape.used ? static_cast<uint64_t>(plan_->tiles[t].offset) : 0;
+      changed.set(op, operand.section, plan_->spilled[t] ? workspace_ : sram_);
+      uint64_t start = shape.used ? static_cast<uint64_t>(plan_->tiles[t].offset) : 0;
       if (user.offset != TileStorage::User::kNoOffset && shape.used) {
         HPU_ASSIGN(const int64_t offset, values_.at(user.offset));
         const int64_t most = shape.ring ? shape.slotBytes : shape.bytes();
         if (offset < 0 || offset > most)
           return dataLoss(strCat("operand ", user.operand, " of op ", user.op, " '", name, "' begins at byte ", offset,
                                  " of tile storage ", t, ", which has ", most));
-        operand.offset += static_cast<uint64_t>(offset);
+        start += static_cast<uint64_t>(offset);
       }
+      changed.set(op, operand.offset, start);
       for (uint32_t d = 0; d < user.dims.size(); ++d) {
+        int64_t stride = 0;
         if (user.strides.empty()) {
-          operand.strides[d] = user.dims[d] == kNone ? 0 : shape.strides[user.dims[d]];
+          if (user.dims[d] != kNone) stride = shape.strides[user.dims[d]];
         } else {
-          HPU_ASSIGN(operand.strides[d], values_.at(user.strides[d]));
-          if (operand.strides[d] < 0) return outOfRange(strCat("a stride of op '", name, "' is ", operand.strides[d]));
+          HPU_ASSIGN(stride, values_.at(user.strides[d]));
+          if (stride < 0) return outOfRange(strCat("a stride of op '", name, "' is ", stride));
         }
-        if (shape.ring && user.dims[d] == tile.dim)
-          operand.ring = {shape.slots, d, static_cast<uint64_t>(shape.slotBytes)};
+        changed.set(op, operand.strides[d], stride);
+        if (shape.ring && user.dims[d] == tile.dim) ring = {shape.slots, d, static_cast<uint64_t>(shape.slotBytes)};
       }
+      changed.set(op, operand.ring, ring);
       // Rings are checked slot by slot, with the commands.
       const uint64_t bytes = recipe::operandSpanBytes(operand), most = static_cast<uint64_t>(shape.bytes());
-      const uint64_t start = static_cast<uint64_t>(plan_->tiles[t].offset);
+      const uint64_t first = static_cast<uint64_t>(plan_->tiles[t].offset);
       if (user.offset != TileStorage::User::kNoOffset && hasPoints_[user.op] && !shape.ring && bytes > 0 &&
-          (bytes > most || operand.offset - start > most - bytes))
+          (bytes > most || operand.offset - first > most - bytes))
         return dataLoss(strCat("operand ", user.operand, " of op ", user.op, " '", name, "' with ", bytes,
                                " bytes leaves tile storage ", t, ", which has ", most));
     }

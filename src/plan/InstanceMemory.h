@@ -3,11 +3,13 @@
 // the order of commands. The one thing to know: what it decides is a MemoryPlan, which also serves smaller sizes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "arch/TargetDesc.h"
 #include "hpu/status.h"
+#include "plan/ChangedOps.h"
 #include "plan/SharedWaits.h"
 #include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
@@ -75,9 +77,9 @@ class InstanceMemory {
   /// larger, or there would be another number of slices.
   StatusOr<bool> reuse(const MemoryPlan& plan);
 
-  /// Sets operands' places, strides and rings, and the sections' bytes. Errors: kDataLoss when an operand leaves its
-  /// storage.
-  Status apply(recipe::Program& program) const;
+  /// Sets operands' places, strides and rings, and the sections' bytes; adds the ops of which one is another one.
+  /// Errors: kDataLoss when an operand leaves its storage.
+  Status apply(recipe::Program& program, ChangedOps& changed) const;
 
   const MemoryPlan& decided() const { return *plan_; }
   /// Of the operands that are placed, after apply(): the same for all sizes that the plan serves.
@@ -98,7 +100,7 @@ class InstanceMemory {
     bool used = false, ring = false;
     uint32_t slots = 1;
     int64_t slotBytes = 0;
-    std::vector<int64_t> strides;  ///< By dimension of the result, elements.
+    std::array<int64_t, recipe::kMaxRank> strides{};  ///< By dimension of the result, elements.
     int64_t bytes() const { return used ? slots * slotBytes : 0; }
   };
 

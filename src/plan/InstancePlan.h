@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,11 +38,15 @@ struct InstancePlan {
   std::vector<PartRefs> unitParts;  ///< By unit of `units`.
   std::vector<int64_t> sliceDims;
 
-  /// Copies of the prototype that were instances of other sizes and are not in use any more: to set their numbers is a
-  /// fraction of what a copy takes.
-  static constexpr size_t kMostSpare = 4;
-  mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<recipe::Program>> spare;  // Guarded by mutex.
+  recipe::SizeNumbers numbers;  ///< Those that the prototype was made from.
+};
+
+/// A copy of the prototype of a plan with the numbers of an instance; the last one of several, and only what has other
+/// numbers for new sizes is set and verified.
+struct LikeInstance {
+  recipe::Program program;
+  std::shared_ptr<const InstancePlan> plan;  ///< Null: it is no copy of any.
+  recipe::SizeNumbers numbers;               ///< Those that the program was made from.
 };
 
 /// All functions take a program of free dimensions and sizes within its bounds.
@@ -57,10 +60,10 @@ StatusOr<std::shared_ptr<recipe::Program>> makePlanned(const recipe::Program& pr
 StatusOr<std::shared_ptr<recipe::Program>> makeFrom(const InstancePlan& plan, const recipe::Program& program,
                                                     const recipe::Sizes& sizes, const arch::TargetDesc& target);
 
-/// Sets the numbers of `copy`, of the plan's prototype, to those of an instance; the plan has waits. False when its
-/// commands do not serve these sizes: the copy is then no program.
-StatusOr<bool> makeLike(const InstancePlan& plan, const recipe::Program& program, const recipe::Sizes& sizes,
-                        const arch::TargetDesc& target, const std::shared_ptr<recipe::Program>& copy);
+/// Makes `like` an instance of a plan that has waits, whatever it was. False when the plan's commands do not serve
+/// these sizes: it is then no program, and has no plan.
+StatusOr<bool> makeLike(const std::shared_ptr<const InstancePlan>& plan, const recipe::Program& program,
+                        const recipe::Sizes& sizes, const arch::TargetDesc& target, LikeInstance& like);
 
 /// kInvalidArgument unless the program has these sizes.
 Status checkSizes(const recipe::Program& program, const recipe::Sizes& sizes);

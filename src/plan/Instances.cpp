@@ -20,8 +20,35 @@ int64_t bucketEnd(int64_t size) {
   return (size + step - 1) / step * step;
 }
 
+/// Instances that are not in use any more, for the next ones: to set the numbers of one is a fraction of what a copy
+/// takes, and one of another plan has at least its memory.
+struct Instances::Spares {
+  static constexpr size_t kMost = 4;
+
+  std::unique_ptr<LikeInstance> take(const std::shared_ptr<const InstancePlan>& plan) {
+    std::lock_guard lock(mutex);
+    if (spares.empty()) return std::make_unique<LikeInstance>();
+    auto best = std::find_if(spares.begin(), spares.end(), [&](const auto& spare) { return spare->plan == plan; });
+    if (best == spares.end()) best = spares.begin();
+    std::unique_ptr<LikeInstance> taken = std::move(*best);
+    spares.erase(best);
+    return taken;
+  }
+  void give(std::unique_ptr<LikeInstance> spare) {
+    std::unique_ptr<LikeInstance> dropped;  // Destroyed after the lock is gone.
+    std::lock_guard lock(mutex);
+    spares.push_back(std::move(spare));
+    if (spares.size() <= kMost) return;
+    dropped = std::move(spares.front());
+    spares.erase(spares.begin());
+  }
+
+  std::mutex mutex;
+  std::vector<std::unique_ptr<LikeInstance>> spares;  // Guarded by mutex; given last last.
+};
+
 Instances::Instances(std::shared_ptr<const Program> program, const arch::TargetDesc& target)
-    : program_(std::move(program)), target_(target) {}
+    : program_(std::move(program)), target_(target), spares_(std::make_shared<Spares>()) {}
 Instances::~Instances() = default;
 
 Instances::Stats Instances::stats() const {
@@ -51,24 +78,15 @@ void Instances::keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan)
 std::shared_ptr<const Program> Instances::instanceLike(const std::shared_ptr<const InstancePlan>& plan,
                                                        const Sizes& sizes) const {
   if (!plan->waits) return nullptr;
-  std::unique_ptr<Program> spare;
-  {
-    std::lock_guard lock(plan->mutex);
-    if (!plan->spare.empty()) {
-      spare = std::move(plan->spare.back());
-      plan->spare.pop_back();
-    }
-  }
-  if (!spare) spare = std::make_unique<Program>(*plan->prototype);
-  std::shared_ptr<Program> program(spare.release(), [from = std::weak_ptr(plan)](Program* unused) {
-    std::unique_ptr<Program> owned(unused);
-    const auto known = from.lock();
-    if (!known) return;
-    std::lock_guard lock(known->mutex);
-    if (known->spare.size() < InstancePlan::kMostSpare) known->spare.push_back(std::move(owned));
-  });
-  auto made = makeLike(*plan, *program_, sizes, target_, program);
-  return made.ok() && *made ? std::move(program) : nullptr;
+  std::shared_ptr<LikeInstance> like(spares_->take(plan).release(),
+                                     [from = std::weak_ptr(spares_)](LikeInstance* unused) {
+                                       std::unique_ptr<LikeInstance> owned(unused);
+                                       if (const auto spares = from.lock()) spares->give(std::move(owned));
+                                     });
+  auto made = makeLike(plan, *program_, sizes, target_, *like);
+  if (!made.ok() || !*made) return nullptr;
+  const Program* program = &like->program;
+  return {std::move(like), program};
 }
 
 StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {

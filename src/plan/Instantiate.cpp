@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -16,6 +17,7 @@
 #include "plan/Packing.h"
 #include "plan/SharedWaits.h"
 #include "plan/Slices.h"
+#include "recipe/CommandAccess.h"
 #include "recipe/MmePacking.h"
 #include "recipe/VerifierParts.h"
 
@@ -113,7 +115,8 @@ class Maker {
         target_(target),
         values_(values),
         program_(std::move(program)),
-        ops_(*program_) {}
+        ops_(*program_),
+        changed_(program_->ops.size()) {}
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
 
@@ -174,6 +177,7 @@ class Maker {
       if (now_[op] != kNone) made->packings[op] = program_->ops[now_[op]].mme.packingFactor;
     if (!made->waits) return made;
     made->prototype = program_;
+    made->numbers = values_.numbers();
     made->now = now_;
     made->dropped = dropped_;
     made->units = units_;
@@ -182,9 +186,11 @@ class Maker {
     return made;
   }
 
-  /// Makes the program of a copy of the plan's prototype: with the plan of larger sizes and its commands as they are.
-  /// False when these do not serve. All numbers are set, so it does not matter which sizes the copy had.
-  StatusOr<bool> makeLike(const InstancePlan& plan) {
+  /// Makes the program of a copy of the plan's prototype, which was an instance of the plan for the sizes that have
+  /// `before`: with the plan of larger sizes and its commands as they are. False when these do not serve. What is set
+  /// is what depends on a number that is another one now.
+  StatusOr<bool> makeLike(const InstancePlan& plan, const recipe::SizeNumbers& before) {
+    before_ = &before;
     ops_ = InstanceOps(*program_, plan.now, plan.dropped);
     packings_ = &plan.packings;
     HPU_RETURN_IF_ERROR(setSizes());
@@ -196,9 +202,9 @@ class Maker {
     std::vector<Tiles> tiles(plan.units.size());
     for (size_t u = 0; u < tiles.size(); ++u)
       for (const auto& [unit, part] : plan.unitParts[u]) tiles[u].push_back(&memory.box(unit, part));
-    if (!plan.waits->setBoxes(*program_, plan.units, tiles)) return false;
-    HPU_RETURN_IF_ERROR(recipe::verifyBoxes(*program_));
-    return plan.waits->holds(*program_, [&] { return readsOf(dynamic_, values_, *program_); });
+    if (!plan.waits->setBoxes(*program_, plan.units, tiles, changed_)) return false;
+    HPU_RETURN_IF_ERROR(recipe::verifyBoxes(*program_, &changed_.list()));
+    return plan.waits->holds(*program_, [&] { return readsOf(dynamic_, values_, *program_); }, &changed_);
   }
 
   /// With the plan of larger sizes; null when it does not serve these.
@@ -254,14 +260,23 @@ class Maker {
     p.ops = source_.ops;
     p.sourceNodes = source_.sourceNodes;
     p.numSignals = static_cast<uint32_t>(kNumEngines - 1);
+    changed_ = ChangedOps(p.ops.size());
     return setSizes();
   }
+
+  /// The copy has the value that the expression says.
+  bool isSet(uint32_t expr) const { return before_ && values_.isAsIn(*before_, expr); }
 
   Status setSizes() {
     Program& p = *program_;
     HPU_RETURN_IF_ERROR(patchTensors(p.inputs, Patch::Field::kInputSize, dynamic_, values_));
     HPU_RETURN_IF_ERROR(patchTensors(p.outputs, Patch::Field::kOutputSize, dynamic_, values_));
-    for (const Patch& patch : dynamic_.patches) HPU_RETURN_IF_ERROR(patchOp(patch));
+    for (const Patch& patch : dynamic_.patches) {
+      // Ops that are not there have the spaces of the plan's own sizes, and an operand's sizes reset its offset.
+      const bool always = patch.field == Patch::Field::kOperandOffset ||
+                          (patch.field == Patch::Field::kSpace && !ops_.find(patch.index));
+      if (always || !isSet(patch.expr)) HPU_RETURN_IF_ERROR(patchOp(patch));
+    }
     return checkSpaces();
   }
 
@@ -270,13 +285,16 @@ class Maker {
     if (patch.field == Field::kInputSize || patch.field == Field::kOutputSize) return okStatus();
     if (patch.field == Field::kSpace) {
       HPU_ASSIGN(ops_.space(patch.index)[patch.dim], sizeAt(values_, patch.expr));
+      if (ops_.find(patch.index)) changed_.add(ops_.number(patch.index));
       return okStatus();
     }
     if (!ops_.find(patch.index)) return okStatus();
+    const uint32_t number = ops_.number(patch.index);
     recipe::Op& op = *ops_.find(patch.index);
     recipe::Operand& operand = *recipe::operandAt(op, patch.operand);
     if (patch.field == Field::kOperandSize) {
       HPU_ASSIGN(operand.sizes[patch.dim], sizeAt(values_, patch.expr));
+      changed_.add(number);
       // A part of nothing would begin beyond it. (An offset that is an expression is set behind the sizes.)
       const recipe::Operand& source = *recipe::operandAt(source_.ops[patch.index], patch.operand);
       operand.offset = recipe::isEmpty(operand) ? 0 : source.offset;
@@ -285,9 +303,9 @@ class Maker {
     HPU_ASSIGN(int64_t value, values_.at(patch.expr));
     if (value < 0) return outOfRange(strCat("a stride or offset of op '", op.name, "' is ", value));
     if (patch.field == Field::kOperandStride)
-      operand.strides[patch.dim] = value;
+      changed_.set(number, operand.strides[patch.dim], value);
     else
-      operand.offset = recipe::isEmpty(operand) ? 0 : static_cast<uint64_t>(value);
+      changed_.set(number, operand.offset, recipe::isEmpty(operand) ? 0 : static_cast<uint64_t>(value));
     return okStatus();
   }
 
@@ -296,7 +314,7 @@ class Maker {
     for (const DynamicUnit& unit : dynamic_.units)
       for (const DynamicUnit::Part& part : unit.parts)
         for (uint32_t op : part.ops)
-          if (ops_.space(op) != ops_.space(part.ops[0]))
+          if (op != part.ops[0] && ops_.space(op) != ops_.space(part.ops[0]))
             return dataLoss(strCat(recipe::opText(source_, part.ops[0]), " and ", recipe::opText(source_, op),
                                    " of one unit have the index spaces ", shapeToString(ops_.space(part.ops[0])),
                                    " and ", shapeToString(ops_.space(op))));
@@ -307,8 +325,10 @@ class Maker {
 
   Status lay(const InstanceMemory& memory) {
     Program& p = *program_;
-    HPU_RETURN_IF_ERROR(memory.apply(p));
-    for (recipe::Section& section : p.sections) {
+    HPU_RETURN_IF_ERROR(memory.apply(p, changed_));
+    std::vector<bool> others;  ///< Sections with other bounds than before.
+    for (uint32_t s = 0; s < p.sections.size(); ++s) {
+      recipe::Section& section = p.sections[s];
       const bool input = section.kind == recipe::SectionKind::kInput;
       if (!input && section.kind != recipe::SectionKind::kOutput) continue;
       const TensorInfo& tensor = (input ? p.inputs : p.outputs)[section.binding];
@@ -318,8 +338,12 @@ class Maker {
         return outOfRange(strCat("tensor '", tensor.name, "' has the shape ", shapeToString(tensor.type.shape),
                                  " of more than 2^48 elements"));
       const recipe::State* state = recipe::stateOf(p, section);
-      section.bytes = state ? recipe::stateBytes(p, *state) : static_cast<uint64_t>(tensor.type.bytes());
+      const uint64_t bytes = state ? recipe::stateBytes(p, *state) : static_cast<uint64_t>(tensor.type.bytes());
+      if (std::exchange(section.bytes, bytes) == bytes || !before_) continue;
+      others.resize(p.sections.size());
+      others[s] = true;
     }
+    if (!others.empty()) addUsers(others);
     HPU_RETURN_IF_ERROR(setKernels(memory));
     setPackings(memory);
     p.estimates.largestLiveSetBytes = static_cast<uint64_t>(memory.decided().largestLiveSet);
@@ -327,15 +351,28 @@ class Maker {
     return okStatus();
   }
 
-  /// All but the commands.
+  /// Ops with operands in the sections are to be verified.
+  void addUsers(const std::vector<bool>& sections) {
+    std::vector<const recipe::Operand*> operands;
+    for (uint32_t op = 0; op < program_->ops.size(); ++op) {
+      if (changed_.has(op)) continue;
+      operands.clear();
+      recipe::appendOperands(program_->ops[op], operands, operands);
+      for (const recipe::Operand* operand : operands)
+        if (sections[operand->section]) changed_.add(op);
+    }
+  }
+
+  /// All but the commands. Of a copy that was verified with other numbers, what has changed.
   Status verifyLaid() const {
     HPU_RETURN_IF_ERROR(recipe::verifyMemory(*program_));
     HPU_RETURN_IF_ERROR(recipe::verifyKernels(*program_));
-    return recipe::verifyOps(*program_);
+    return recipe::verifyOps(*program_, before_ ? &changed_.list() : nullptr);
   }
 
   Status setKernels(const InstanceMemory& memory) {
     std::vector<double> points(program_->kernels.size(), 0);
+    std::vector<bool> others(program_->kernels.size());  ///< Those with other sizes.
     for (uint32_t i = 0; i < ops_.size(); ++i) {
       if (!memory.hasPoints(i)) continue;
       const recipe::Op& op = *ops_.find(i);
@@ -347,6 +384,8 @@ class Maker {
     for (size_t k = 0; k < points.size(); ++k) {
       recipe::Kernel& kernel = program_->kernels[k];
       const DynamicKernel& sizes = dynamic_.kernels[k];
+      const auto hasOther = [&](uint32_t expr) { return !isSet(expr); };
+      if (hasOther(sizes.scratchBytes) || std::any_of(sizes.dims.begin(), sizes.dims.end(), hasOther)) others[k] = true;
       kernel.dims.clear();
       kernel.cost = {};
       if (points[k] == 0) continue;  // Never called: what it would need may have no value.
@@ -367,6 +406,10 @@ class Maker {
         kernel.cost.scalarOps += term.scalarOps * trips;
       }
     }
+    for (uint32_t i = 0; i < program_->ops.size(); ++i) {
+      const recipe::Op& op = program_->ops[i];
+      if (op.engine == Engine::kTpc && others[op.tpc.kernel]) changed_.add(i);
+    }
     return okStatus();
   }
 
@@ -377,10 +420,10 @@ class Maker {
         for (uint32_t index : dynamic_.units[u].parts[p].ops) {
           if (!memory.hasPoints(index) || source_.ops[index].engine != Engine::kMme) continue;
           recipe::Op& op = *ops_.find(index);
-          op.mme.packingFactor = packings_ ? (*packings_)[index] : 1;
-          if (op.mme.packingFactor > 1 &&
-              (isCutApart(op, memory.box(u, p)) || !recipe::packingObstacle(op.mme, op.mme.packingFactor).empty()))
-            op.mme.packingFactor = 1;
+          int64_t factor = packings_ ? (*packings_)[index] : 1;
+          if (factor > 1 && (isCutApart(op, memory.box(u, p)) || !recipe::packingObstacle(op.mme, factor).empty()))
+            factor = 1;
+          changed_.set(ops_.number(index), op.mme.packingFactor, factor);
         }
   }
   /// Slices of a packed transposed convolution begin where its period does.
@@ -495,8 +538,10 @@ class Maker {
   const SizeValues& values_;
   std::shared_ptr<Program> program_;
   InstanceOps ops_;
-  std::vector<uint32_t> now_;                  ///< By op of the source its number; kNone: it was left out ...
-  std::vector<std::vector<int64_t>> dropped_;  ///< ... with this space.
+  ChangedOps changed_;
+  const recipe::SizeNumbers* before_ = nullptr;  ///< Numbers with which the program was verified; null: it was not.
+  std::vector<uint32_t> now_;                    ///< By op of the source its number; kNone: it was left out ...
+  std::vector<std::vector<int64_t>> dropped_;    ///< ... with this space.
   std::vector<IssueUnit> units_;
   std::vector<PartRefs> unitParts_;  ///< By unit.
   recipe::KernelReads reads_;
@@ -588,10 +633,21 @@ StatusOr<std::shared_ptr<Program>> makeFrom(const InstancePlan& plan, const Prog
   return Maker(program, values, target).makeFrom(plan);
 }
 
-StatusOr<bool> makeLike(const InstancePlan& plan, const Program& program, const Sizes& sizes,
-                        const arch::TargetDesc& target, const std::shared_ptr<Program>& copy) {
+StatusOr<bool> makeLike(const std::shared_ptr<const InstancePlan>& plan, const Program& program, const Sizes& sizes,
+                        const arch::TargetDesc& target, LikeInstance& like) {
+  if (like.plan != plan) {
+    like.program = *plan->prototype;
+    like.numbers = plan->numbers;
+  }
+  like.plan = nullptr;
   const SizeValues values(*program.dynamic, sizes);
-  return Maker(program, values, target, copy).makeLike(plan);
+  // The caller's: nobody counts here.
+  const std::shared_ptr<Program> own(std::shared_ptr<void>(), &like.program);
+  HPU_ASSIGN(bool serves, Maker(program, values, target, own).makeLike(*plan, like.numbers));
+  if (!serves) return false;
+  like.plan = plan;
+  like.numbers = values.numbers();
+  return true;
 }
 
 recipe::KernelReads kernelReads(const Program& program, const Sizes& sizes, const Program& instance) {

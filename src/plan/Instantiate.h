@@ -73,6 +73,7 @@ class Instances {
   Stats stats() const;
 
  private:
+  struct Spares;
   std::shared_ptr<const recipe::Program> instanceLike(const std::shared_ptr<const InstancePlan>& plan,
                                                       const Sizes& sizes) const;
   std::shared_ptr<const InstancePlan> find(const Sizes& key);
@@ -80,6 +81,7 @@ class Instances {
 
   const std::shared_ptr<const recipe::Program> program_;
   const arch::TargetDesc& target_;
+  const std::shared_ptr<Spares> spares_;
   mutable std::mutex mutex_;                                                ///< Guards everything below.
   std::list<std::pair<Sizes, std::shared_ptr<const InstancePlan>>> plans_;  ///< That used last first.
   Stats stats_;

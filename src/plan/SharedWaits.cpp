@@ -168,8 +168,8 @@ std::shared_ptr<const SharedWaits> SharedWaits::make(const Program& program, con
   return shared;
 }
 
-bool SharedWaits::setBoxes(Program& program, const std::vector<IssueUnit>& units,
-                           const std::vector<Tiles>& tiles) const {
+bool SharedWaits::setBoxes(Program& program, const std::vector<IssueUnit>& units, const std::vector<Tiles>& tiles,
+                           ChangedOps& changed) const {
   size_t number = 0;
   bool same = true;
   for (size_t u = 0; u < units.size(); ++u)
@@ -180,14 +180,16 @@ bool SharedWaits::setBoxes(Program& program, const std::vector<IssueUnit>& units
       Command& command = program.queues[ref.queue].commands[ref.command];
       same = command.op == box.op && command.slice == box.slice && command.lo.size() == box.lo.size();
       if (!same) return;
-      std::copy(box.lo.begin(), box.lo.end(), command.lo.begin());
-      std::copy(box.hi.begin(), box.hi.end(), command.hi.begin());
+      changed.set(command.op, command.lo, box.lo);
+      changed.set(command.op, command.hi, box.hi);
     });
   return same && number == commands_.size();
 }
 
-bool SharedWaits::holds(const Program& program, base::FunctionRef<recipe::KernelReads()> reads) const {
+bool SharedWaits::holds(const Program& program, base::FunctionRef<recipe::KernelReads()> reads,
+                        const ChangedOps* changed) const {
   for (const OperandRegion& region : regions_) {
+    if (changed && !changed->has(region.op)) continue;
     const recipe::Operand& operand = *recipe::operandAt(program.ops[region.op], region.operand);
     if (operand.ring.slots != region.slots) return false;
     // Slices of a view that begins within a slot would lie in two.

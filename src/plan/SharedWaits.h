@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/FunctionRef.h"
+#include "plan/ChangedOps.h"
 #include "plan/Slices.h"
 #include "recipe/CommandAccess.h"
 #include "recipe/CommandRef.h"
@@ -42,13 +43,15 @@ class SharedWaits {
                                                  const std::vector<uint32_t>& order,
                                                  std::vector<OperandRegion> regions);
 
-  /// Sets the boxes of the commands of a copy of that instance to the slices of its own spaces; `tiles` by unit. False
-  /// when there are other commands.
-  bool setBoxes(recipe::Program& program, const std::vector<IssueUnit>& units, const std::vector<Tiles>& tiles) const;
+  /// Sets the boxes of the commands of a copy of that instance to the slices of its own spaces; `tiles` by unit. Adds
+  /// the ops that have other boxes then. False when there are other commands.
+  bool setBoxes(recipe::Program& program, const std::vector<IssueUnit>& units, const std::vector<Tiles>& tiles,
+                ChangedOps& changed) const;
 
   /// Whether the waits order the commands of an instance that has its boxes. `reads` is asked only when there are
-  /// pairs.
-  bool holds(const recipe::Program& program, base::FunctionRef<recipe::KernelReads()> reads) const;
+  /// pairs. `changed`: the ops that have other numbers than in an instance for which they hold; null: all.
+  bool holds(const recipe::Program& program, base::FunctionRef<recipe::KernelReads()> reads,
+             const ChangedOps* changed = nullptr) const;
 
   size_t pairs() const { return pairs_.size(); }
 

@@ -324,14 +324,17 @@ std::string exprText(const Dynamic& dynamic, uint32_t expr) {
 }
 
 SizeValues::SizeValues(const Dynamic& dynamic, const Sizes& sizes)
-    : dynamic_(dynamic), sizes_(sizes), values_(dynamic.exprs.size()), valid_(dynamic.exprs.size()) {
-  for (size_t i = 0; i < values_.size(); ++i) valid_[i] = evaluate(dynamic.exprs[i], values_[i]);
+    : dynamic_(dynamic),
+      sizes_(sizes),
+      numbers_{std::vector<int64_t>(dynamic.exprs.size()), std::vector<uint8_t>(dynamic.exprs.size())} {
+  for (size_t i = 0; i < numbers_.values.size(); ++i)
+    numbers_.valid[i] = evaluate(dynamic.exprs[i], numbers_.values[i]);
 }
 
 bool SizeValues::evaluate(const SizeExpr& expr, int64_t& value) const {
   const std::vector<uint32_t>& args = expr.args;
-  auto valid = [&](size_t a) { return valid_[args[a]] != 0; };
-  auto arg = [&](size_t a) { return values_[args[a]]; };
+  auto valid = [&](size_t a) { return numbers_.valid[args[a]] != 0; };
+  auto arg = [&](size_t a) { return numbers_.values[args[a]]; };
   switch (expr.kind) {
     case Kind::kConstant:
       value = expr.number;
@@ -376,7 +379,7 @@ bool SizeValues::evaluate(const SizeExpr& expr, int64_t& value) const {
 }
 
 StatusOr<int64_t> SizeValues::at(uint32_t expr) const {
-  if (valid_[expr]) return values_[expr];
+  if (numbers_.valid[expr]) return numbers_.values[expr];
   return outOfRange(strCat("the size ", exprText(dynamic_, expr), " has no value for ", sizesText(dynamic_, sizes_),
                            ": it is beyond 64 bits, or divides by less than 1"));
 }

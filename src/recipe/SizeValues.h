@@ -27,6 +27,12 @@ std::string sizesText(const Dynamic& dynamic, const Sizes& sizes);
 /// The expression as people write it: "past + seq", "floor(seq / 2)".
 std::string exprText(const Dynamic& dynamic, uint32_t expr);
 
+/// Values of all expressions, by number; of those that have none `valid` is 0.
+struct SizeNumbers {
+  std::vector<int64_t> values;
+  std::vector<uint8_t> valid;
+};
+
 /// The values of all expressions for some sizes.
 class SizeValues {
  public:
@@ -36,18 +42,23 @@ class SizeValues {
 
   /// nullopt: it overflows 64 bits, or a divisor is less than 1.
   std::optional<int64_t> find(uint32_t expr) const {
-    return valid_[expr] ? std::optional(values_[expr]) : std::nullopt;
+    return numbers_.valid[expr] ? std::optional(numbers_.values[expr]) : std::nullopt;
   }
   /// kOutOfRange when there is none, naming the expression and the sizes.
   StatusOr<int64_t> at(uint32_t expr) const;
+
+  const SizeNumbers& numbers() const { return numbers_; }
+  /// Whether the expression has the value that it has in `other`, of the same program.
+  bool isAsIn(const SizeNumbers& other, uint32_t expr) const {
+    return numbers_.valid[expr] && other.valid[expr] && numbers_.values[expr] == other.values[expr];
+  }
 
  private:
   bool evaluate(const SizeExpr& expr, int64_t& value) const;
 
   const Dynamic& dynamic_;
   const Sizes& sizes_;
-  std::vector<int64_t> values_;
-  std::vector<uint8_t> valid_;
+  SizeNumbers numbers_;
 };
 
 /// kInvalidArgument unless there is a size for every symbol, within its bounds.

@@ -25,14 +25,16 @@ inline constexpr uint64_t kMaxScratchBytes = uint64_t{64} << 20;
 Status verifyMemory(const Program& program);
 /// Kernels and their images.
 Status verifyKernels(const Program& program);
-/// Operands and descriptors of every op.
-Status verifyOps(const Program& program);
+/// Operands and descriptors of every op; of some only, where a program is one that was accepted with other numbers in
+/// these (and where an op's section or kernel has other numbers, it is one of them).
+Status verifyOps(const Program& program, const std::vector<bool>* only = nullptr);
 /// Bundles, hostOrder, commands' boxes and rings.
 Status verifyCommands(const Program& program);
 
 /// What of verifyCommands depends on sizes, for a program that has other boxes than one which verifyCommands accepted,
-/// and is the same in all else that it looks at. The boxes must cover their spaces: that is not looked at.
-Status verifyBoxes(const Program& program);
+/// and is the same in all else that it looks at. The boxes must cover their spaces: that is not looked at. `only`: the
+/// ops that have other numbers than in that program, themselves or in their commands.
+Status verifyBoxes(const Program& program, const std::vector<bool>* only = nullptr);
 
 /// Program::dynamic, if there is one: what it says is in range, and at the samples is what the program has.
 Status verifyDynamic(const Program& program);

@@ -27,8 +27,9 @@ std::string pointText(std::span<const int64_t> point) {
 
 class CommandVerifier {
  public:
-  explicit CommandVerifier(const Program& program)
-      : program_(program), bundleOf_(program.ops.size(), kNone), firstOf_(program.ops.size() + 1, 0) {}
+  /// `only`: ops whose commands' boxes and rings are looked at; null: all.
+  explicit CommandVerifier(const Program& program, const std::vector<bool>* only = nullptr)
+      : program_(program), only_(only), bundleOf_(program.ops.size(), kNone), firstOf_(program.ops.size() + 1, 0) {}
 
   Status run() {
     HPU_RETURN_IF_ERROR(verifyBundles());
@@ -105,7 +106,7 @@ class CommandVerifier {
         return dataLoss(strCat("queue ", q, " is of engine ", queue.engine, ", which runs no recipe commands"));
       }
       for (uint32_t c = 0; c < queue.commands.size(); ++c) {
-        HPU_RETURN_IF_ERROR(verifyCommand(q, c));
+        if (isLookedAt(queue.commands[c].op)) HPU_RETURN_IF_ERROR(verifyCommand(q, c));
         ++firstOf_[queue.commands[c].op + 1];
         ++numCommands_;
       }
@@ -220,7 +221,7 @@ class CommandVerifier {
           return dataLoss(strCat(opText(program_, i), " uses the ring at byte ", operand->offset, " of section ",
                                  operand->section, ", but is in no bundle"));
         }
-        HPU_RETURN_IF_ERROR(verifyRingFits(i, *operand, o >= reads));
+        if (isLookedAt(i)) HPU_RETURN_IF_ERROR(verifyRingFits(i, *operand, o >= reads));
         uses.push_back({bundleOf_[i], operand->section, operand->offset, i, operand});
       }
     }
@@ -230,6 +231,7 @@ class CommandVerifier {
     for (size_t i = 1; i < uses.size(); ++i) {
       const RingUse &a = uses[i - 1], &b = uses[i];
       if (a.bundle != b.bundle || a.section != b.section || a.offset != b.offset) continue;
+      if (!isLookedAt(a.op) && !isLookedAt(b.op)) continue;
       HPU_RETURN_IF_ERROR(verifyRingsAgree(a, b));
     }
     return okStatus();
@@ -320,6 +322,7 @@ class CommandVerifier {
     return okStatus();
   }
 
+  bool isLookedAt(uint32_t op) const { return !only_ || (*only_)[op]; }
   std::span<const CommandRef> commandsOf(uint32_t op) const {
     return std::span(refs_).subspan(firstOf_[op], firstOf_[op + 1] - firstOf_[op]);
   }
@@ -330,6 +333,7 @@ class CommandVerifier {
   static std::string idText(uint32_t id) { return id == kNone ? "none" : std::to_string(id); }
 
   const Program& program_;
+  const std::vector<bool>* only_;
   std::vector<uint32_t> bundleOf_;  ///< By op.
   std::vector<CommandRef> refs_;    ///< Of all commands, op by op ...
   std::vector<size_t> firstOf_;     ///< ... and where those of an op begin, and the end.
@@ -343,8 +347,8 @@ Status verifyCommands(const Program& program) {
   return CommandVerifier(program).run();
 }
 
-Status verifyBoxes(const Program& program) {
-  return CommandVerifier(program).runBoxes();
+Status verifyBoxes(const Program& program, const std::vector<bool>* only) {
+  return CommandVerifier(program, only).runBoxes();
 }
 
 }  // namespace hpu::recipe

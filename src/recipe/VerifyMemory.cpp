@@ -48,19 +48,21 @@ namespace {
 Status verifySignature(const std::vector<TensorInfo>& tensors, std::string_view what) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& type = tensors[i].type;
-    std::string where = strCat(what, " ", i, " '", tensors[i].name, "'");
+    auto where = [&] { return strCat(what, " ", i, " '", tensors[i].name, "'"); };
     if (elementSize(type.element) == 0) {
-      return dataLoss(strCat(where, " has the invalid element type ", type.element));
+      return dataLoss(strCat(where(), " has the invalid element type ", type.element));
     }
     if (type.shape.size() > kMaxRank) {
-      return dataLoss(strCat(where, " has rank ", type.shape.size(), ", beyond ", kMaxRank));
+      return dataLoss(strCat(where(), " has rank ", type.shape.size(), ", beyond ", kMaxRank));
     }
-    std::vector<int64_t> sizes = type.shape;
-    for (int64_t& size : sizes) {
-      if (size == 0) size = 1;
+    int64_t elements = 1;
+    bool fits = true;
+    for (int64_t size : type.shape) {
+      fits &= size >= 0 && elements <= kMaxPoints / std::max<int64_t>(size, 1);
+      if (fits) elements *= std::max<int64_t>(size, 1);
     }
-    if (boundedProduct(sizes, kMaxPoints) < 0) {
-      return dataLoss(strCat(where, " has the shape ", shapeToString(type.shape),
+    if (!fits) {
+      return dataLoss(strCat(where(), " has the shape ", shapeToString(type.shape),
                              ", with a negative size or more than 2^48 elements"));
     }
   }
@@ -77,21 +79,22 @@ Status verifyStates(const Program& program) {
                              ", but the program has ", program.inputs.size(), " and ", program.outputs.size()));
     }
     const TensorInfo &input = program.inputs[state.input], &output = program.outputs[state.output];
-    const std::string where = strCat("state ", i, ", input '", input.name, "' and output '", output.name, "',");
-    if (inputUse[state.input] || outputUse[state.output]) return dataLoss(where + " shares a tensor with another one");
+    auto where = [&] { return strCat("state ", i, ", input '", input.name, "' and output '", output.name, "',"); };
+    if (inputUse[state.input] || outputUse[state.output])
+      return dataLoss(where() + " shares a tensor with another one");
     inputUse[state.input] = outputUse[state.output] = true;
     if (input.type.element != output.type.element || input.type.shape.size() != state.capacity.size() ||
         output.type.shape.size() != state.capacity.size()) {
-      return dataLoss(strCat(where, " of ", input.type.toString(), " and ", output.type.toString(),
+      return dataLoss(strCat(where(), " of ", input.type.toString(), " and ", output.type.toString(),
                              " has other types than its capacity of rank ", state.capacity.size()));
     }
     if (boundedProduct(state.capacity, kMaxPoints) < 0) {
-      return dataLoss(strCat(where, " has the capacity ", shapeToString(state.capacity),
+      return dataLoss(strCat(where(), " has the capacity ", shapeToString(state.capacity),
                              ", with a size below 1 or more than 2^48 elements"));
     }
     for (size_t d = 0; d < state.capacity.size(); ++d) {
       if (std::max(input.type.shape[d], output.type.shape[d]) > state.capacity[d]) {
-        return dataLoss(strCat(where, " of ", input.type.toString(), " and ", output.type.toString(),
+        return dataLoss(strCat(where(), " of ", input.type.toString(), " and ", output.type.toString(),
                                " is larger than its capacity ", shapeToString(state.capacity)));
       }
     }
@@ -114,22 +117,22 @@ Status verifyDataSizes(const Program& program) {
   }
   for (size_t i = 0; i < program.dataSizes.size(); ++i) {
     const DataSize& size = program.dataSizes[i];
-    const std::string where = strCat("data size ", i);
+    auto where = [&] { return strCat("data size ", i); };
     if (size.output >= last) {
-      return dataLoss(strCat(where, " is of output ", size.output, ", but only ", last, " have sizes"));
+      return dataLoss(strCat(where(), " is of output ", size.output, ", but only ", last, " have sizes"));
     }
     const TensorInfo& output = program.outputs[size.output];
     if (size.dim >= output.type.shape.size() || size.element >= static_cast<uint64_t>(sizes.type.shape[0])) {
-      return dataLoss(strCat(where, " is element ", size.element, " of ", sizes.type.toString(), " for dimension ",
+      return dataLoss(strCat(where(), " is element ", size.element, " of ", sizes.type.toString(), " for dimension ",
                              size.dim, " of output '", output.name, "', ", output.type.toString()));
     }
     const DataSize* before = i > 0 ? &program.dataSizes[i - 1] : nullptr;
     if (before && std::pair(before->output, before->dim) >= std::pair(size.output, size.dim)) {
-      return dataLoss(strCat(where, " does not come behind the one before it"));
+      return dataLoss(strCat(where(), " does not come behind the one before it"));
     }
     for (const State& state : program.states) {
       if (state.output == size.output || state.output == last) {
-        return dataLoss(strCat(where, " is one of output '", output.name, "', and states have sizes of their own"));
+        return dataLoss(strCat(where(), " is one of output '", output.name, "', and states have sizes of their own"));
       }
     }
   }
@@ -243,21 +246,21 @@ Status verifyMemory(const Program& program) {
 Status verifyKernels(const Program& program) {
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const Kernel& kernel = program.kernels[i];
-    std::string where = strCat("kernel ", i, " '", kernel.name, "'");
+    auto where = [&] { return strCat("kernel ", i, " '", kernel.name, "'"); };
     for (double cost : {kernel.cost.loads, kernel.cost.stores, kernel.cost.vectorOps, kernel.cost.scalarOps}) {
       if (!std::isfinite(cost) || cost < 0) {
-        return dataLoss(where + " has a cost that is negative or not a finite number");
+        return dataLoss(where() + " has a cost that is negative or not a finite number");
       }
     }
     if (kernel.rank > kMaxRank) {
-      return dataLoss(strCat(where, " has an index space of rank ", kernel.rank, ", beyond ", kMaxRank));
+      return dataLoss(strCat(where(), " has an index space of rank ", kernel.rank, ", beyond ", kMaxRank));
     }
     if (kernel.wholeDims >> kernel.rank) {
-      return dataLoss(strCat(where, " keeps dimensions whole (mask ", kernel.wholeDims,
+      return dataLoss(strCat(where(), " keeps dimensions whole (mask ", kernel.wholeDims,
                              ") that its index space of rank ", kernel.rank, " lacks"));
     }
     if (kernel.scratchBytes > kMaxScratchBytes) {
-      return dataLoss(strCat(where, " wants ", kernel.scratchBytes, " bytes of scratch, beyond ", kMaxScratchBytes));
+      return dataLoss(strCat(where(), " wants ", kernel.scratchBytes, " bytes of scratch, beyond ", kMaxScratchBytes));
     }
   }
   if (!program.kernels.empty() && program.images.empty()) {

@@ -20,10 +20,11 @@ enum class Access { kRead, kReadIfAny, kWrite };
 /// Checks the ops of one program; keeps the ranges that constants fill.
 class OpVerifier {
  public:
-  explicit OpVerifier(const Program& program) : program_(program) { collectFilledRanges(); }
+  explicit OpVerifier(const Program& program) : program_(program) {}
 
-  Status run() {
+  Status run(const std::vector<bool>* only) {
     for (uint32_t i = 0; i < program_.ops.size(); ++i) {
+      if (only && !(*only)[i]) continue;
       op_ = i;
       HPU_RETURN_IF_ERROR(verifyOp(program_.ops[i]));
     }
@@ -312,6 +313,7 @@ class OpVerifier {
                              operand.section, ", which has ", usable));
     }
     if (section.kind != SectionKind::kConst || bytes == 0) return okStatus();
+    if (filled_.empty()) collectFilledRanges();
     const std::vector<Range>& ranges = filled_[operand.section];
     auto after = std::upper_bound(ranges.begin(), ranges.end(), operand.offset,
                                   [](uint64_t offset, const Range& r) { return offset < r.begin; });
@@ -323,7 +325,7 @@ class OpVerifier {
   }
 
   const Program& program_;
-  std::vector<std::vector<Range>> filled_;  ///< By section.
+  std::vector<std::vector<Range>> filled_;  ///< By section; empty until it is asked for.
   uint32_t op_ = 0;                         ///< That is looked at.
 };
 
@@ -352,8 +354,8 @@ std::string selfOverlap(const Operand& operand) {
   return {};
 }
 
-Status verifyOps(const Program& program) {
-  return OpVerifier(program).run();
+Status verifyOps(const Program& program, const std::vector<bool>* only) {
+  return OpVerifier(program).run(only);
 }
 
 }  // namespace hpu::recipe

@@ -22,6 +22,8 @@ constexpr int64_t kMaxRows = 64;
 constexpr int64_t kStepBytes = 640 << 10;
 /// Strips of several blocks that a worker keeps beside the weights that it streams.
 constexpr int64_t kKeptStripBytes = 1 << 20;
+/// A part of a depth that is no multiple of the other, of which there are few.
+constexpr int64_t kDepthPart = 64, kUsualDepths = 16;
 /// Up to this many rows of C a strided B is read in place: packing it would cost as much as using
 /// it.
 constexpr int64_t kFewRows = 32;
@@ -59,6 +61,17 @@ StatusOr<MmePlan> MmePlan::create(const recipe::MmeDesc& mme, const std::vector<
 
 int64_t MmePlan::panelColumns(int64_t panel) const {
   return std::min(kPackedN, c_.columns - panel * kPackedN);
+}
+
+int64_t MmePlan::work() const {
+  int64_t taps = 0;
+  for (const Phase& phase : c_.phases) taps = std::max(taps, static_cast<int64_t>(phase.taps.size()));
+  const double points = static_cast<double>(outerCount_) * static_cast<double>(c_.extentZ * c_.extentY * c_.extentX),
+               columns = static_cast<double>(c_.columns), depth = static_cast<double>(c_.depth * taps);
+  // An element of an operand takes the time of some products.
+  constexpr double kElement = 8, kMost = 1e18;
+  const double elements = points * (depth + columns) + static_cast<double>(bCount_) * depth * columns;
+  return static_cast<int64_t>(std::min(points * columns * depth + kElement * elements, kMost));
 }
 
 /// Chooses between A in place and a strip, and computes the pitches of either.
@@ -225,6 +238,11 @@ void MmePlan::planColumns(const Phase& phase, int64_t beginX, int64_t endX) {
     plan.edges |= tap.dy < 0 || (phase.countY - 1) * c_.strideY + tap.dy >= c_.inY;
   }
   const auto taps = static_cast<int64_t>(plan.aOffsets.size());
+  if (taps == 1 && c_.phases.size() == 1 && !splitColumns_ && depth_ > kDepthPart && depth_ % kUsualDepths != 0) {
+    splitDepth(plan);
+    phases_.push_back(std::move(plan));
+    return;
+  }
   const int64_t tapBytes = depth_ * kPackedN * static_cast<int64_t>(sizeof(float));
   // Equal parts: a few whole taps, or a part of one tap's depth in multiples of the cache line.
   if (tapBytes > kStepBytes) {
@@ -241,6 +259,24 @@ void MmePlan::planColumns(const Phase& phase, int64_t beginX, int64_t endX) {
   phases_.push_back(std::move(plan));
 }
 
+/// Parts of the only tap's depth as taps of their own, and a shorter one behind them: depths that follow a sequence's
+/// length would else need a kernel each.
+void MmePlan::splitDepth(PhasePlan& plan) {
+  const int64_t whole = depth_ / kDepthPart;
+  const uint64_t a = plan.aOffsets[0], b = plan.bOffsets[0];
+  for (int64_t part = 1; part <= whole; ++part) {
+    plan.aOffsets.push_back(a + static_cast<uint64_t>(part * kDepthPart) * sizeof(float));
+    plan.bOffsets.push_back(b + static_cast<uint64_t>(part * kDepthPart * bPitch_) * sizeof(float));
+    plan.tapRow.push_back(plan.tapRow[0]);
+  }
+  stepDepth_ = kDepthPart;
+  // Steps stream at most kStepBytes of a panel, as others do.
+  constexpr int64_t kMost = kStepBytes / (kDepthPart * kPackedN * static_cast<int64_t>(sizeof(float)));
+  for (int64_t part = 0; part < whole; part += kMost)
+    plan.steps.push_back({0, kDepthPart, part, std::min(part + kMost, whole)});
+  plan.steps.push_back({0, depth_ - whole * kDepthPart, whole, whole + 1});
+}
+
 void MmePlan::maxBox(int64_t* extents) const {
   std::fill(extents, extents + c_.lo.size(), 1);
   auto set = [&](int dim, int64_t extent) {
@@ -254,7 +290,7 @@ void MmePlan::maxBox(int64_t* extents) const {
 
 void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool first) {
   const bool tailColumns = columns < std::min(kPackedN, c_.columns), tailDepth = step.depth != stepDepth_;
-  const int64_t size = ceilDiv(length, ceilDiv(length, kMaxRows));
+  const int64_t size = ceilDiv(length, ceilDiv(length, maxRows_));
   for (int64_t part : {size, length - (ceilDiv(length, size) - 1) * size}) {
     for (int64_t q = 0; q < interleave_ && q < part; ++q) {
       int64_t rows = ceilDiv(part - q, interleave_);
@@ -279,7 +315,8 @@ void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool
 
 /// Makes a kernel for every size of run that occurs.
 void MmePlan::planKernels() {
-  maxRows_ = kMaxRows;
+  // What is between two rows of one block is at most a run of all of its pixels.
+  maxRows_ = std::min(kMaxRows, std::max<int64_t>(blocking_.z * blocking_.y * blocking_.x, 1));
   kernels_.resize(static_cast<size_t>((maxRows_ + 1) * 8));
   auto parts = [](int64_t extent, int64_t block) {
     std::vector<int64_t> sizes{std::min(extent, block)};

@@ -51,6 +51,9 @@ class MmePlan {
   /// Computes a block. `scratch` has scratchBytes() and belongs to one worker, as `strips` does.
   void run(int64_t block, const MmeBuffers& buffers, std::byte* scratch, StripCache& strips) const;
 
+  /// How long all blocks take, in multiplications.
+  int64_t work() const;
+
   uint64_t sharedBytes() const { return sharedBytes_; }
   uint64_t scratchBytes() const { return scratch_.bytes(); }
   const Contraction& contraction() const { return c_; }
@@ -91,6 +94,7 @@ class MmePlan {
   void planWeights(bool prepared);
   void planTaps();
   void planColumns(const Phase& phase, int64_t beginX, int64_t endX);
+  void splitDepth(PhasePlan& plan);
   bool meets(const Tap& tap, int64_t x) const;
   bool splitsColumns() const;
   void planWrites();

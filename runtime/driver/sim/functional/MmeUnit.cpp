@@ -10,7 +10,7 @@
 namespace hpu::sim {
 
 MmeUnit::MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c, const std::byte* constantB)
-    : plan_(std::move(plan)), a_(a), b_(b), c_(c), constantB_(constantB) {
+    : plan_(std::move(plan)), work_(plan_.work()), a_(a), b_(b), c_(c), constantB_(constantB) {
   sharedBytes_ = plan_.sharedBytes();
   scratch_.add(plan_.scratchBytes());
   scratchBytes_ = scratch_.bytes();
@@ -86,6 +86,12 @@ void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int
   }
 }
 
+/// So many that each has some 20 us to do: to wake one up takes several.
+int MmeUnit::threads(const RunContext& context) const {
+  constexpr int64_t kWorkPerThread = 512 << 10;
+  return static_cast<int>(std::clamp<int64_t>(work_ / kWorkPerThread, 1, context.threads));
+}
+
 void MmeUnit::run(const RunContext& context) const {
   MmeBuffers buffers;
   buffers.a = a_.in(context);
@@ -94,9 +100,9 @@ void MmeUnit::run(const RunContext& context) const {
   buffers.shared = prepared_ ? prepared_->data() : nullptr;
   if (!buffers.shared && plan_.stageItems() > 0) {
     buffers.shared = context.shared;
-    stage(buffers, context.threads);
+    stage(buffers, threads(context));
   }
-  shareBlocks(plan_.blocks(), context.threads,
+  shareBlocks(plan_.blocks(), threads(context),
               [&](int slot, BlockCursor& cursor) { runBlocks(context, buffers, slot, cursor); });
 }
 

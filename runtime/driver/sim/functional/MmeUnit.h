@@ -53,7 +53,10 @@ class MmeUnit final : public Unit {
   void stage(const MmeBuffers& buffers, int threads) const;
   void runBlocks(const RunContext& context, const MmeBuffers& buffers, int slot, class BlockCursor& cursor) const;
 
+  int threads(const RunContext& context) const;
+
   MmePlan plan_;
+  int64_t work_;
   BufferRef a_, b_;
   ChainedOperand c_;
   std::vector<LocalTensor> locals_;

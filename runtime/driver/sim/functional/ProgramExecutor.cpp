@@ -36,19 +36,19 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
 StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
                                                                    const Options& options,
                                                                    std::shared_ptr<const KernelCode> code) {
-  return create(std::move(program), options, std::move(code), std::make_shared<PreparedWeights>());
+  return create(std::move(program), options, std::move(code), nullptr);
 }
 
 StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
                                                                    const Options& options,
                                                                    const ProgramExecutor& like) {
-  return create(std::move(program), options, like.code_, like.weights_);
+  return create(std::move(program), options, like.code_, &like);
 }
 
 StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
                                                                    const Options& options,
                                                                    std::shared_ptr<const KernelCode> code,
-                                                                   std::shared_ptr<PreparedWeights> weights) {
+                                                                   const ProgramExecutor* like) {
   if (code->size() < program->kernels.size())
     return invalidArgument("the program has " + std::to_string(program->kernels.size()) + " kernels, but code for " +
                            std::to_string(code->size()));
@@ -56,67 +56,100 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
   executor->program_ = std::move(program);
   executor->options_ = options;
   executor->code_ = std::move(code);
-  executor->weights_ = std::move(weights);
-  HPU_RETURN_IF_ERROR(executor->prepare());
+  executor->shared_ = like ? like->shared_ : std::make_shared<Shared>();
+  HPU_RETURN_IF_ERROR(executor->prepare(like != nullptr));
   return executor;
 }
 
-Status ProgramExecutor::prepare() {
+/// Of an op, or of a bundle. `key`: null when it is not looked for among those that there are.
+StatusOr<std::shared_ptr<const UnitGroup>> ProgramExecutor::groupOf(BuildContext& context, const UnitKey* key,
+                                                                    uint32_t op, uint32_t bundle) {
+  if (key)
+    if (auto known = shared_->units.find(*key)) {
+      context.handedOnBytes = std::max(context.handedOnBytes, known->handedOnBytes);
+      context.preparedBudget -= std::min(context.preparedBudget, known->preparedBytes);
+      return known;
+    }
+  auto group = std::make_shared<UnitGroup>();
+  const uint64_t budget = context.preparedBudget, handedOn = std::exchange(context.handedOnBytes, 0);
+  if (bundle != recipe::kNone) {
+    HPU_RETURN_IF_ERROR(appendBundleUnits(context, bundle, group->units));
+  } else {
+    HPU_ASSIGN(auto unit, makeOpUnit(context, program_->ops[op], wholeOp(program_->ops[op])));
+    group->units.push_back(std::move(unit));
+  }
+  group->handedOnBytes = context.handedOnBytes;
+  group->preparedBytes = budget - context.preparedBudget;
+  context.handedOnBytes = std::max(handedOn, group->handedOnBytes);
+  if (key) shared_->units.add(*key, group);
+  return std::shared_ptr<const UnitGroup>(std::move(group));
+}
+
+Status ProgramExecutor::prepare(bool sharesUnits) {
   const recipe::Program& program = *program_;
   const int threads = options_.threads > 0 ? options_.threads : base::numThreads();
-  BuildContext context{program, *code_, *weights_, threads, kPreparedBudget};
+  BuildContext context{program, *code_, shared_->weights, threads, kPreparedBudget};
   std::vector<uint32_t> bundleOf(program.ops.size(), recipe::kNone);
   for (uint32_t b = 0; b < program.bundles.size(); ++b)
     for (uint32_t op : program.bundles[b].ops) bundleOf[op] = b;
+  std::vector<std::vector<const recipe::Command*>> commandsOf(sharesUnits ? program.bundles.size() : 0);
+  if (sharesUnits)
+    for (const recipe::Queue& queue : program.queues)
+      for (const recipe::Command& command : queue.commands)
+        if (command.bundle != recipe::kNone) commandsOf[command.bundle].push_back(&command);
   std::vector<bool> emitted(program.bundles.size(), false);
   uint32_t previous = recipe::kNone;
   unitsUntil_.assign(program.outputs.size(), 0);
   for (uint32_t opIndex : program.hostOrder) {
-    uint32_t bundle = bundleOf[opIndex];
-    if (bundle == recipe::kNone) {
-      const recipe::Op& op = program.ops[opIndex];
-      HPU_ASSIGN(auto unit, makeOpUnit(context, op, wholeOp(op)));
-      units_.push_back(std::move(unit));
-      noteOutputs(op);
-    } else if (!emitted[bundle]) {
-      HPU_RETURN_IF_ERROR(appendBundleUnits(context, bundle, units_));
-      emitted[bundle] = true;
-      for (uint32_t other : program.bundles[bundle].ops) noteOutputs(program.ops[other]);
-    } else if (bundle != previous) {
-      return invalidArgument("the ops of bundle '" + program.bundles[bundle].name +
-                             "' do not follow each other in the program's host order (op '" +
-                             program.ops[opIndex].name + "' is apart)");
+    const uint32_t bundle = bundleOf[opIndex];
+    if (bundle != recipe::kNone && emitted[bundle]) {
+      if (bundle != previous)
+        return invalidArgument("the ops of bundle '" + program.bundles[bundle].name +
+                               "' do not follow each other in the program's host order (op '" +
+                               program.ops[opIndex].name + "' is apart)");
+      continue;
     }
+    const std::vector<uint32_t> own =
+        bundle == recipe::kNone ? std::vector<uint32_t>{opIndex} : program.bundles[bundle].ops;
+    UnitKey key;
+    if (sharesUnits) {
+      for (uint32_t op : own) key.add(program, program.ops[op]);
+      if (bundle != recipe::kNone) {
+        key.add(program.bundles[bundle]);
+        for (const recipe::Command* command : commandsOf[bundle]) key.add(*command);
+      }
+    }
+    HPU_ASSIGN(auto group, groupOf(context, sharesUnits ? &key : nullptr, opIndex, bundle));
+    units_.insert(units_.end(), group->units.begin(), group->units.end());
+    groups_.push_back(std::move(group));
+    if (bundle != recipe::kNone) emitted[bundle] = true;
+    for (uint32_t op : own) noteOutputs(program.ops[op]);
     previous = bundle;
   }
 
+  constexpr uint64_t kPage = 4096;
+  auto place = [&](uint64_t bytes) {
+    return std::exchange(fixedBytes_, fixedBytes_ + (bytes + kPage - 1) / kPage * kPage);
+  };
+  sramOffset_.resize(program.sections.size());
+  for (size_t i = 0; i < program.sections.size(); ++i)
+    if (program.sections[i].kind == SectionKind::kSram) sramOffset_[i] = place(program.sections[i].bytes);
   uint64_t shared = 0;
   for (const auto& unit : units_) {
     shared = std::max(shared, unit->sharedBytes());
     scratchStride_ = std::max(scratchStride_, unit->scratchBytes());
   }
-  scratchStride_ = (scratchStride_ + 4095) / 4096 * 4096 + kScratchGap;
-  HPU_ASSIGN(shared_, HostBuffer::create(shared));
-  HPU_ASSIGN(handedOn_, HostBuffer::create(context.handedOnBytes));
-  sram_.resize(program.sections.size());
-  for (size_t i = 0; i < program.sections.size(); ++i) {
-    if (program.sections[i].kind != SectionKind::kSram) continue;
-    HPU_ASSIGN(sram_[i], HostBuffer::create(program.sections[i].bytes));
-  }
-  return reserveScratch(threads);
+  sharedOffset_ = place(shared);
+  handedOnOffset_ = place(context.handedOnBytes);
+  scratchStride_ = (scratchStride_ + kPage - 1) / kPage * kPage + kScratchGap;
+  HPU_ASSIGN(HostBuffer memory, shared_->scratch.take(memoryBytes(std::clamp(threads, 1, kMaxWorkers))));
+  shared_->scratch.give(std::move(memory));
+  return okStatus();
 }
 
 /// The units so far do all of `op`.
 void ProgramExecutor::noteOutputs(const recipe::Op& op) {
   for (uint32_t output : recipe::outputsWritten(*program_, op)) unitsUntil_[output] = units_.size();
-}
-
-Status ProgramExecutor::reserveScratch(int threads) {
-  int workers = std::clamp(threads, 1, kMaxWorkers);
-  if (workers <= scratchWorkers_) return okStatus();
-  HPU_ASSIGN(scratch_, HostBuffer::create(scratchStride_ * static_cast<uint64_t>(workers)));
-  scratchWorkers_ = workers;
-  return okStatus();
 }
 
 Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases, std::vector<double>* unitSeconds) {
@@ -144,21 +177,21 @@ Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
   if (sectionBases.size() != program.sections.size())
     return invalidArgument("the program has " + std::to_string(program.sections.size()) +
                            " sections, but memory was given for " + std::to_string(sectionBases.size()));
-  std::vector<std::byte*> bases = sectionBases;
-  for (size_t i = 0; i < bases.size(); ++i) {
-    if (!bases[i]) bases[i] = sram_[i].data();
-    if (!bases[i] && program.sections[i].bytes > 0)
+  for (size_t i = 0; i < sectionBases.size(); ++i)
+    if (!sectionBases[i] && program.sections[i].kind != SectionKind::kSram && program.sections[i].bytes > 0)
       return invalidArgument("section " + std::to_string(i) + " of the program has no memory");
-  }
-  bases.push_back(handedOn_.data());
   std::lock_guard lock(mutex_);
   base::ThreadLimit limit(options_.threads);
   RunContext context;
   context.threads = std::min(base::numThreads(), kMaxWorkers);
-  HPU_RETURN_IF_ERROR(reserveScratch(context.threads));
+  HPU_ASSIGN(HostBuffer memory, shared_->scratch.take(memoryBytes(context.threads)));
+  std::vector<std::byte*> bases = sectionBases;
+  for (size_t i = 0; i < bases.size(); ++i)
+    if (!bases[i]) bases[i] = memory.data() + sramOffset_[i];
+  bases.push_back(memory.data() + handedOnOffset_);
   context.sections = bases.data();
-  context.shared = shared_.data();
-  context.scratch = scratch_.data();
+  context.shared = memory.data() + sharedOffset_;
+  context.scratch = memory.data() + fixedBytes_;
   context.scratchStride = scratchStride_;
   unitDone(0);
   for (size_t u = 0; u < units_.size(); ++u) {
@@ -166,6 +199,7 @@ Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
     if (base::isCutShortByExit()) return cancelled("the process exits, and does not wait for the launch any longer");
     unitDone(u + 1);
   }
+  shared_->scratch.give(std::move(memory));
   return okStatus();
 }
 

@@ -16,8 +16,9 @@
 #include "base/FunctionRef.h"
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
-#include "runtime/driver/sim/functional/HostBuffer.h"
 #include "runtime/driver/sim/functional/PreparedWeights.h"
+#include "runtime/driver/sim/functional/ScratchPool.h"
+#include "runtime/driver/sim/functional/SharedUnits.h"
 #include "runtime/driver/sim/functional/Unit.h"
 
 namespace hpu::sim {
@@ -37,8 +38,9 @@ class ProgramExecutor {
   static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
                                                            const Options& options,
                                                            std::shared_ptr<const KernelCode> code);
-  /// The same with the mapped kernels and the packed weights of an executor of a program with the same kernel images
-  /// and the very same constants: an instance of a recipe of free dimensions.
+  /// The same with the mapped kernels, the packed weights, scratch memory and units of an executor of a program with
+  /// the same kernel images and the very same constants, and of others made like it: an instance of a recipe of free
+  /// dimensions.
   static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
                                                            const Options& options, const ProgramExecutor& like);
 
@@ -60,27 +62,37 @@ class ProgramExecutor {
   static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
                                                            const Options& options,
                                                            std::shared_ptr<const KernelCode> code,
-                                                           std::shared_ptr<PreparedWeights> weights);
-  Status prepare();
+                                                           const ProgramExecutor* like);
+  Status prepare(bool sharesUnits);
+  StatusOr<std::shared_ptr<const UnitGroup>> groupOf(BuildContext& context, const UnitKey* key, uint32_t op,
+                                                     uint32_t bundle);
   /// Calls unitDone with the number of units that are done: 0 at the start, then after each.
   Status runUnits(const std::vector<std::byte*>& sectionBases, base::FunctionRef<void(size_t)> unitDone);
   void noteOutputs(const recipe::Op& op);
-  Status reserveScratch(int threads);
+  uint64_t memoryBytes(int threads) const { return fixedBytes_ + scratchStride_ * static_cast<uint64_t>(threads); }
 
   std::shared_ptr<const recipe::Program> program_;
   Options options_;
   std::shared_ptr<const KernelCode> code_;
-  std::shared_ptr<PreparedWeights> weights_;
+
+  /// What instances share.
+  struct Shared {
+    PreparedWeights weights;
+    SharedUnits units;
+    ScratchPool scratch;
+  };
+  std::shared_ptr<Shared> shared_;
+  std::vector<std::shared_ptr<const UnitGroup>> groups_;  ///< Those that this has of shared_->units.
   UnitList units_;
   std::vector<size_t> unitsUntil_;  ///< By output: units that must be done for it to be written.
-  std::vector<HostBuffer> sram_;    ///< By section; empty for others.
-  HostBuffer shared_;
-  HostBuffer handedOn_;  ///< What stages of chains hand on: the section behind the program's.
+
+  // Where a run has what in its memory: SRAM sections, then what units share, what stages of chains hand on (the
+  // section behind the program's), then the scratch areas of the workers.
+  std::vector<uint64_t> sramOffset_;  ///< By section.
+  uint64_t sharedOffset_ = 0, handedOnOffset_ = 0, fixedBytes_ = 0;
   uint64_t scratchStride_ = 0;
 
-  std::mutex mutex_;
-  HostBuffer scratch_;      ///< Of all workers. Guarded by mutex_.
-  int scratchWorkers_ = 0;  ///< Guarded by mutex_.
+  std::mutex mutex_;  ///< Runs come one after another.
 };
 
 }  // namespace hpu::sim

@@ -55,7 +55,8 @@ class Unit {
   uint64_t sharedBytes_ = 0, scratchBytes_ = 0;
 };
 
-using UnitList = std::vector<std::unique_ptr<const Unit>>;
+/// Executors of instances share units.
+using UnitList = std::vector<std::shared_ptr<const Unit>>;
 
 /// The part of an op that a unit executes: a box of its index space and, for ring operands, the
 /// slice whose slot they use.
