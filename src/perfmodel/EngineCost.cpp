@@ -68,10 +68,12 @@ Picoseconds sramTime(const arch::TargetDesc& target, int64_t bytes) {
   return transferTime(bytes, target.sramBytesPerNs);
 }
 
-bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape, const arch::MmeGeometry& geometry,
-                 GemmPlan& plan) {
+namespace {
+
+/// What tells arrangements apart; false when there is none with this geometry.
+bool arrange(const arch::TargetDesc& target, const GemmShape& shape, const arch::MmeTypeRate& rate,
+             const arch::MmeGeometry& geometry, GemmPlan& plan) {
   if (geometry.wideTypesOnly && elementSize(shape.type) < 2) return false;
-  const arch::MmeTypeRate& rate = target.mmeRate(shape.type);
   int64_t height = std::max<int64_t>(geometry.height / rate.heightDivisor, 1);
   if (geometry.concurrent() && (shape.n > geometry.width || shape.m > height)) return false;
   // Splitting over a batch that is not there, or K below one step, buys nothing.
@@ -86,7 +88,6 @@ bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape, const a
   // Walking along the longer side keeps one operand in its buffer, so that both are new only at
   // each turn.
   plan.constrainedSteps = geometry.portConstrained ? batchSteps * std::min(nSteps, mSteps) : 0;
-  plan.idealCycles = gemmWork(shape) * target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
   // Of the operands' lines, the part that the GEMM fills.
   double columns = static_cast<double>(std::min(shape.n, geometry.width));
   double rows = static_cast<double>(std::min(shape.m, height));
@@ -94,19 +95,34 @@ bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape, const a
   double streamed = plan.kCycles * (1 + target.mmeStreamStall * lines);
   plan.computeCycles = (plan.steps - plan.constrainedSteps) * stepCycles(target, streamed) +
                        plan.constrainedSteps * stepCycles(target, 2 * streamed);
-  // The same for every arrangement, as the array has as many results whatever its shape is.
+  return true;
+}
+
+/// What is the same for every arrangement, as the array has as many results whatever its shape is.
+void addCommon(const arch::TargetDesc& target, const GemmShape& shape, const arch::MmeTypeRate& rate, GemmPlan& plan) {
+  plan.idealCycles = gemmWork(shape) * target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
   auto tall = static_cast<double>(std::max<int64_t>(target.mmeGeometries.front().height / rate.heightDivisor, 1));
   plan.drainCycles = static_cast<double>(target.mmeDrainCycles) * std::min(static_cast<double>(shape.m), tall) / tall;
+}
+
+}  // namespace
+
+bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape, const arch::MmeGeometry& geometry,
+                 GemmPlan& plan) {
+  const arch::MmeTypeRate& rate = target.mmeRate(shape.type);
+  if (!arrange(target, shape, rate, geometry, plan)) return false;
+  addCommon(target, shape, rate, plan);
   return true;
 }
 
 GemmPlan gemmPlan(const arch::TargetDesc& target, const GemmShape& shape) {
-  GemmPlan best;
-  for (const arch::MmeGeometry& geometry : target.mmeGeometries) {
-    GemmPlan plan;
-    if (!gemmPlanFor(target, shape, geometry, plan)) continue;
-    if (!best.geometry || plan.computeCycles < best.computeCycles) best = plan;
-  }
+  const arch::MmeTypeRate& rate = target.mmeRate(shape.type);
+  GemmPlan best, plan;
+  for (const arch::MmeGeometry& geometry : target.mmeGeometries)
+    if (arrange(target, shape, rate, geometry, plan) &&
+        (!best.geometry || plan.computeCycles < best.computeCycles))
+      best = plan;
+  if (best.geometry) addCommon(target, shape, rate, best);
   return best;
 }
 
