@@ -119,8 +119,7 @@ GemmPlan gemmPlan(const arch::TargetDesc& target, const GemmShape& shape) {
   const arch::MmeTypeRate& rate = target.mmeRate(shape.type);
   GemmPlan best, plan;
   for (const arch::MmeGeometry& geometry : target.mmeGeometries)
-    if (arrange(target, shape, rate, geometry, plan) &&
-        (!best.geometry || plan.computeCycles < best.computeCycles))
+    if (arrange(target, shape, rate, geometry, plan) && (!best.geometry || plan.computeCycles < best.computeCycles))
       best = plan;
   if (best.geometry) addCommon(target, shape, rate, best);
   return best;

@@ -400,7 +400,8 @@ Cost commandCost(const Program& program, const Op& op, const Command& command, c
 }
 
 std::vector<TimedQueue> timedQueues(const Program& program, const arch::TargetDesc& target,
-                                    const arch::ClockProfile& clock) {
+                                    const arch::ClockProfile& clock, CostMemo* memo) {
+  std::vector<uint32_t> seen(memo ? program.ops.size() : 0);  ///< Commands of each op.
   std::vector<TimedQueue> queues;
   queues.reserve(program.queues.size());
   for (const recipe::Queue& queue : program.queues) {
@@ -409,7 +410,9 @@ std::vector<TimedQueue> timedQueues(const Program& program, const arch::TargetDe
     timed.commands.reserve(queue.commands.size());
     for (const Command& command : queue.commands) {
       TimedCommand& out = timed.commands.emplace_back();
-      out.cost = commandCost(program, command, target, clock);
+      auto compute = [&] { return commandCost(program, command, target, clock); };
+      const uint64_t content = memo && command.op < program.ops.size() ? program.ops[command.op].content : 0;
+      out.cost = content ? memo->get(content, seen[command.op]++, compute) : compute();
       out.waits = command.waits;
       out.signal = command.signal;
     }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "arch/TargetDesc.h"
@@ -18,6 +20,28 @@ struct TimedCommand {
   Cost cost;
   std::vector<recipe::Wait> waits;
   uint32_t signal = recipe::kNone;
+};
+
+/// The costs of commands of ops that have a number for what they are (recipe::Op::content), for one target and clock:
+/// most ops of an instance of a recipe are those of others. Any thread may call.
+class CostMemo {
+ public:
+  /// Calls compute(), with the lock held, for what is not known. `command`: of the op's, in order.
+  template <typename Compute>
+  Cost get(uint64_t content, uint32_t command, Compute&& compute) {
+    std::lock_guard lock(mutex_);
+    if (known_.size() > kMost) known_.clear();
+    std::vector<Cost>& costs = known_[content];
+    if (command < costs.size()) return costs[command];
+    const Cost cost = compute();
+    if (command == costs.size()) costs.push_back(cost);
+    return cost;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, std::vector<Cost>> known_;  // Guarded by mutex_.
 };
 
 /// One engine's in-order queue. `engine` names the physical resource: queues of the same engine, of
@@ -68,7 +92,8 @@ StatusOr<TimelineResult> simulate(const arch::TargetDesc&, const arch::ClockProf
 Picoseconds lowerBound(const arch::TargetDesc&, const std::vector<TimedQueue>& queues);
 
 /// The queues of a program with the cost of each command.
-std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::TargetDesc&, const arch::ClockProfile&);
+std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::TargetDesc&, const arch::ClockProfile&,
+                                    CostMemo* memo = nullptr);
 /// The cost of one command, with its bytes split between HBM and SRAM by its operands' sections.
 /// Counted are the unique bytes of the slice's box of each operand, in whole cache lines (256-byte
 /// accesses on the TPC); docs/performance-model.md has the rules for operands that are reused

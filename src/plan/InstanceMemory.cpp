@@ -290,13 +290,17 @@ void InstanceMemory::placeWorkspace() {
 
 // ---- The whole ---------------------------------------------------------------------------------------
 
-Status InstanceMemory::plan(const Cuts& cuts) {
+Status InstanceMemory::cut(const Cuts& cuts) {
   own_ = {};
   plan_ = &own_;
   own_.cuts = cuts;
   own_.spilled.resize(dynamic_.tiles.size());
   HPU_RETURN_IF_ERROR(shapeAll());
-  HPU_RETURN_IF_ERROR(fitTiles());
+  return fitTiles();
+}
+
+Status InstanceMemory::plan(const Cuts& cuts) {
+  HPU_RETURN_IF_ERROR(cut(cuts));
   placeTiles();
   if (workspace_ == kNone && std::find(own_.spilled.begin(), own_.spilled.end(), true) != own_.spilled.end())
     return resourceExhausted(strCat("the tiles of a unit are beyond the SRAM of ", target_.sramBytes,

@@ -73,6 +73,8 @@ class InstanceMemory {
   /// Cuts units like this, or finer where their tiles would not fit into SRAM; what cannot be cut finer lies
   /// in the workspace. Errors: kOutOfRange when a size has no value.
   Status plan(const Cuts& cuts);
+  /// As plan(), but nothing gets a place: boxes are what it is good for.
+  Status cut(const Cuts& cuts);
   /// Takes over a plan of other sizes, which must outlive this. False when it does not serve these: something is
   /// larger, or there would be another number of slices.
   StatusOr<bool> reuse(const MemoryPlan& plan);

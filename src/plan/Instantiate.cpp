@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -120,22 +121,34 @@ class Maker {
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
 
-  /// What came of cuts: the slices of all units, for each part the box.
-  using Boxes = std::vector<std::vector<std::vector<int64_t>>>;
+  /// Those of the cuts that slice some unit as none before them does, the first one first, which must serve.
+  StatusOr<std::vector<const Cuts*>> different(const std::vector<Cuts>& all) {
+    HPU_RETURN_IF_ERROR(copy());
+    InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
+    std::vector<std::vector<std::vector<int64_t>>> known;  ///< The boxes of all parts.
+    std::vector<const Cuts*> different;
+    for (const Cuts& cuts : all) {
+      if (Status cut = memory.cut(cuts); !cut.ok()) {
+        if (different.empty()) return cut;
+        continue;
+      }
+      std::vector<std::vector<int64_t>> boxes;
+      for (uint32_t u = 0; u < dynamic_.units.size(); ++u)
+        for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p) boxes.push_back(memory.box(u, p));
+      if (std::find(known.begin(), known.end(), boxes) != known.end()) continue;
+      known.push_back(std::move(boxes));
+      different.push_back(&cuts);
+    }
+    return different;
+  }
 
-  /// All with a plan of its own, which keepPlan() gives. Null when `known` has its slices already, or when it has more
-  /// than `mostCommands`.
-  StatusOr<std::shared_ptr<Program>> make(const Cuts& cuts, std::vector<Boxes>& known, int64_t& mostCommands) {
+  /// All with a plan of its own, which keepPlan() gives. Null when it has more than `mostCommands`.
+  StatusOr<std::shared_ptr<Program>> make(const Cuts& cuts, int64_t& mostCommands) {
     HPU_RETURN_IF_ERROR(copy());
     memory_ = std::make_unique<InstanceMemory>(*program_, ops_, dynamic_, values_, target_);
     const InstanceMemory& memory = *memory_;
     HPU_RETURN_IF_ERROR(memory_->plan(cuts));
-    Boxes boxes(dynamic_.units.size());
-    for (uint32_t u = 0; u < boxes.size(); ++u)
-      for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p) boxes[u].push_back(memory.box(u, p));
     std::shared_ptr<Program> none;
-    if (std::find(known.begin(), known.end(), boxes) != known.end()) return none;
-    known.push_back(std::move(boxes));
     HPU_RETURN_IF_ERROR(lay(memory));
     regions_ = memory.regions();
     dropEmpty(memory);
@@ -176,6 +189,7 @@ class Maker {
     for (size_t op = 0; op < now_.size(); ++op)
       if (now_[op] != kNone) made->packings[op] = program_->ops[now_[op]].mme.packingFactor;
     if (!made->waits) return made;
+    numberContents();
     made->prototype = program_;
     made->numbers = values_.numbers();
     made->now = now_;
@@ -203,6 +217,7 @@ class Maker {
     for (size_t u = 0; u < tiles.size(); ++u)
       for (const auto& [unit, part] : plan.unitParts[u]) tiles[u].push_back(&memory.box(unit, part));
     if (!plan.waits->setBoxes(*program_, plan.units, tiles, changed_)) return false;
+    numberContents();
     HPU_RETURN_IF_ERROR(recipe::verifyBoxes(*program_, &changed_.list()));
     return plan.waits->holds(*program_, [&] { return readsOf(dynamic_, values_, *program_); }, &changed_);
   }
@@ -372,7 +387,7 @@ class Maker {
 
   Status setKernels(const InstanceMemory& memory) {
     std::vector<double> points(program_->kernels.size(), 0);
-    std::vector<bool> others(program_->kernels.size());  ///< Those with other sizes.
+    std::vector<bool> others(program_->kernels.size());  ///< Those with other sizes or another cost.
     for (uint32_t i = 0; i < ops_.size(); ++i) {
       if (!memory.hasPoints(i)) continue;
       const recipe::Op& op = *ops_.find(i);
@@ -387,7 +402,7 @@ class Maker {
       const auto hasOther = [&](uint32_t expr) { return !isSet(expr); };
       if (hasOther(sizes.scratchBytes) || std::any_of(sizes.dims.begin(), sizes.dims.end(), hasOther)) others[k] = true;
       kernel.dims.clear();
-      kernel.cost = {};
+      const recipe::TpcCost cost = std::exchange(kernel.cost, {});
       if (points[k] == 0) continue;  // Never called: what it would need may have no value.
       for (uint32_t expr : sizes.dims) {
         HPU_ASSIGN(kernel.dims.emplace_back(), values_.at(expr));
@@ -405,6 +420,7 @@ class Maker {
         kernel.cost.vectorOps += term.vectorOps * trips;
         kernel.cost.scalarOps += term.scalarOps * trips;
       }
+      if (kernel.cost != cost) others[k] = true;
     }
     for (uint32_t i = 0; i < program_->ops.size(); ++i) {
       const recipe::Op& op = program_->ops[i];
@@ -505,6 +521,13 @@ class Maker {
 
   // ---- Commands --------------------------------------------------------------------------------------
 
+  /// Of ops that have changed, or of all.
+  void numberContents() {
+    static std::atomic<uint64_t> last{0};
+    for (uint32_t op = 0; op < program_->ops.size(); ++op)
+      if (!before_ || changed_.has(op)) program_->ops[op].content = ++last;
+  }
+
   /// What can be issued: not too many commands, parts of a unit in as many slices as one another.
   Status checkUnits(const InstanceMemory& memory) {
     int64_t commands = 0;
@@ -560,14 +583,14 @@ StatusOr<std::shared_ptr<Program>> makeFastest(const Program& program, const Siz
                                                const arch::TargetDesc& target, const std::vector<Cuts>& all,
                                                std::shared_ptr<const InstancePlan>* plan) {
   const SizeValues values(*program.dynamic, sizes);
-  std::vector<Maker::Boxes> known;
+  HPU_ASSIGN(const std::vector<const Cuts*> different, Maker(program, values, target).different(all));
   std::unique_ptr<Maker> fastest;
   std::shared_ptr<Program> best;
   int64_t left = kMostPriced;
-  for (const Cuts& cuts : all) {
+  for (const Cuts* cuts : different) {
     int64_t most = best ? left : INT64_MAX;
     auto maker = std::make_unique<Maker>(program, values, target);
-    auto made = maker->make(cuts, known, most);
+    auto made = maker->make(*cuts, most);
     if (best) left = most;
     if (!made.ok() && !best) return made.status();  // Its own choice must serve; what another one cannot is left out.
     if (!made.ok() || !*made) continue;

@@ -118,6 +118,7 @@ struct TpcCost {
   double loads = 0, stores = 0;  ///< 256-byte vector loads/stores per index-space point.
   double vectorOps = 0;          ///< Vector-slot instructions per index-space point.
   double scalarOps = 0;
+  bool operator==(const TpcCost&) const = default;
 };
 
 /// A kernel over an index space; `kernel` is an index into Program::kernels.
@@ -142,6 +143,9 @@ struct Op {
   MmeDesc mme;                       ///< Valid when engine == kMme ...
   TpcDesc tpc;                       ///< ... kTpc ...
   DmaDesc dma;                       ///< ... kDma.
+  /// Ops with the same number, other than 0, are the same in all that is above, in their commands' boxes and in what
+  /// their kernel costs. Not part of a file: it is given to ops of what plan::Instances makes.
+  uint64_t content = 0;
 };
 
 struct Kernel {

@@ -38,9 +38,10 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void addQueue(QueueId queue, const std::string& name);
   /// The queue gets no more items; it is forgotten once the ones it has are resolved.
   void closeQueue(QueueId queue);
-  /// Submits an item; tickets rise from call to call. Only appends: after every kMaxUnresolved items without a look
-  /// it notes that one is due there, which catchUp() or the next look makes up for. Throws std::bad_alloc: nothing was
-  /// submitted then. So does submitBatch. Returned: of external work, from when on each of its ports is its own.
+  /// Submits an item; tickets rise from call to call. Only appends: after every kMaxUnresolved items without a look (of
+  /// launches of instances, some hundreds) it notes that one is due there, which catchUp() or the next look makes up
+  /// for. Throws std::bad_alloc: nothing was submitted then. So does submitBatch. Returned: of external work, from when
+  /// on each of its ports is its own.
   std::vector<Picoseconds> submit(ClockItem item);
   /// External work that was submitted last takes on more, which begins at its end and uses `ports`; `readyPs`: from
   /// when on each of them is its own. Nothing has happened when that throws std::bad_alloc.
@@ -129,6 +130,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
                       std::vector<Picoseconds>* ports);
   Picoseconds foreseePorts(Picoseconds ready, const ExternalPorts& external, std::vector<Picoseconds>* readyPs);
   void takeBack() noexcept;
+  static size_t weightOf(const ClockItem& item);
   std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
   void noteLook();
   void programLooks();

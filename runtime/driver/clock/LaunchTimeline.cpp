@@ -146,9 +146,10 @@ StatusOr<std::shared_ptr<LaunchTimeline>> timelineOf(std::vector<TimedQueue> que
 
 StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(const recipe::Program& program,
                                                                        const arch::TargetDesc& target,
-                                                                       const arch::ClockProfile& clock) {
+                                                                       const arch::ClockProfile& clock,
+                                                                       perfmodel::CostMemo* costs) {
   HPU_ASSIGN(auto result,
-             timelineOf(perfmodel::timedQueues(program, target, clock), program.numSignals, target, clock));
+             timelineOf(perfmodel::timedQueues(program, target, clock, costs), program.numSignals, target, clock));
   result->lastWriters = recipe::lastWriters(program);
   return std::shared_ptr<const LaunchTimeline>(std::move(result));
 }

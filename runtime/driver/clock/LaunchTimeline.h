@@ -36,10 +36,11 @@ struct LaunchTimeline {
   /// When an output is written, absolute; a launch's start for one that nothing writes.
   Picoseconds outputEnd(size_t output, const LaunchPlacement& placement) const;
 
-  /// Errors: as perfmodel::simulate.
+  /// Errors: as perfmodel::simulate. `costs`: null, or what perfmodel::timedQueues takes.
   static StatusOr<std::shared_ptr<const LaunchTimeline>> create(const recipe::Program& program,
                                                                 const arch::TargetDesc& target,
-                                                                const arch::ClockProfile& clock);
+                                                                const arch::ClockProfile& clock,
+                                                                perfmodel::CostMemo* costs = nullptr);
   /// From queues made by hand (tests).
   static StatusOr<std::shared_ptr<const LaunchTimeline>> create(std::vector<perfmodel::TimedQueue> queues,
                                                                 uint32_t numSignals, const arch::TargetDesc& target,

@@ -139,7 +139,7 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
   const bool closes = external != nullptr, held = dependence != nullptr;
   const Pending& pending = inbox_.push(
       Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes, false, held});
-  ++sinceLook_;
+  sinceLook_ += weightOf(pending.item);
   try {
     if (kept) {
       nodes_.add(ticket) = pending.node;
@@ -152,13 +152,20 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
   }
 }
 
+/// How much the item brings a look nearer: launches that each have a timeline of their own are not to pile up.
+size_t DeviceClock::weightOf(const ClockItem& item) {
+  constexpr size_t kMostInstances = 256;
+  const auto* launch = std::get_if<TimedProgram>(&item.work);
+  return launch && launch->sizes ? kMaxUnresolved / kMostInstances : 1;
+}
+
 /// Under inboxMutex_: undoes the last append.
 void DeviceClock::takeBack() noexcept {
   const Pending& last = inbox_.back();
+  sinceLook_ -= std::min(sinceLook_, weightOf(last.item));
   for (size_t i = 0; i <= last.signals.size(); ++i) nodes_.erase(last.item.ticket + i);
   externals_.erase(last.item.ticket);
   inbox_.popBack();
-  --sinceLook_;
 }
 
 std::vector<Picoseconds> DeviceClock::submit(ClockItem item) {

@@ -47,7 +47,7 @@ struct TimedTransfer {
 };
 struct TimedProgram {
   std::shared_ptr<const LaunchTimeline> timeline;
-  std::shared_ptr<const recipe::Program> program;  ///< For the observer; may be null.
+  std::shared_ptr<const recipe::Program> program;  ///< For the observer; null: it is not told of the launch.
   /// signals[i]: the output whose last write the item's ticket plus 1 + i stands for.
   std::vector<uint32_t> signals;
   std::shared_ptr<const LinkUse> link = {};  ///< Null: none.

@@ -129,11 +129,11 @@ StatusOr<ProgramId> TimedDevice::loadInstance(std::shared_ptr<const recipe::Prog
                                               std::string sizes) {
   const std::shared_ptr<Loaded> known = findLoaded(like);
   if (!known) return notFound(base::strCat(deviceName(info_), " has no program ", like));
-  return load(std::move(program), known->functional, std::move(sizes));
+  return load(std::move(program), known.get(), std::move(sizes));
 }
 
-StatusOr<ProgramId> TimedDevice::load(std::shared_ptr<const recipe::Program> program,
-                                      const std::shared_ptr<LoadedProgram>& like, std::string sizes) {
+StatusOr<ProgramId> TimedDevice::load(std::shared_ptr<const recipe::Program> program, const Loaded* like,
+                                      std::string sizes) {
   base::FloatScope floats;
   if (!program) return invalidArgument("cannot load a program that is null");
   if (program->target != info_.target)
@@ -141,8 +141,9 @@ StatusOr<ProgramId> TimedDevice::load(std::shared_ptr<const recipe::Program> pro
                                            targetName(program->target), ", and ", deviceName(info_), " is a ",
                                            targetName(info_.target)));
   auto loaded = std::make_shared<Loaded>();
-  HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_));
-  HPU_ASSIGN(loaded->functional, prepare(program, like));
+  loaded->costs = like ? like->costs : std::make_shared<perfmodel::CostMemo>();
+  HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_, loaded->costs.get()));
+  HPU_ASSIGN(loaded->functional, prepare(program, like ? like->functional : nullptr));
   loaded->program = std::move(program);
   if (!sizes.empty()) loaded->sizes = std::make_shared<const std::string>(std::move(sizes));
   std::lock_guard lock(programsMutex_);
@@ -371,8 +372,10 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
                              fill.bytes, "fill"};
       },
       [&](const Launch& launch) -> Result {
-        return TimedProgram{loaded->timeline, loaded->program, launch.signals, linkUse(launch, *loaded->program),
-                            loaded->sizes};
+        // That of an instance becomes another instance's when the launch is over: only a trace looks at it later.
+        const bool keeps = !loaded->sizes || trace::recording();
+        return TimedProgram{loaded->timeline, keeps ? loaded->program : nullptr, launch.signals,
+                            linkUse(launch, *loaded->program), loaded->sizes};
       },
       [&](const WaitFor& wait) -> Result { return timedWait(wait); },
       [](const External& away) -> Result {

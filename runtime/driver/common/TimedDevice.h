@@ -103,11 +103,11 @@ class TimedDevice : public DriverDevice {
     std::shared_ptr<const recipe::Program> program;
     std::shared_ptr<const LaunchTimeline> timeline;
     std::shared_ptr<LoadedProgram> functional;
-    std::shared_ptr<const std::string> sizes;  ///< As loadInstance's; null: none.
+    std::shared_ptr<perfmodel::CostMemo> costs;  ///< Of it and of its instances.
+    std::shared_ptr<const std::string> sizes;    ///< As loadInstance's; null: none.
   };
 
-  StatusOr<ProgramId> load(std::shared_ptr<const recipe::Program> program, const std::shared_ptr<LoadedProgram>& like,
-                           std::string sizes);
+  StatusOr<ProgramId> load(std::shared_ptr<const recipe::Program> program, const Loaded* like, std::string sizes);
   static DeviceCounters countersOf(const DeviceClock::Totals& totals);
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   Status atPlace(const Work& work, const Status& status) const;

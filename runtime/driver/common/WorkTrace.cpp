@@ -16,6 +16,7 @@ static_assert(static_cast<int>(trace::Track::kDeviceToHost) == static_cast<int>(
               trace::kNumTracks == kNumResources);
 
 void traceLaunch(uint32_t device, const ResolvedWork& work, const TimedProgram& launch) {
+  if (!launch.program) return;  // It was submitted when nothing was recorded.
   trace::LaunchRecord record;
   record.device = device;
   record.launch = work.item.ticket;
