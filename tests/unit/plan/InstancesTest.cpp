@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <random>
 
 #include "InstanceChecks.h"
@@ -111,6 +113,75 @@ TEST(Instances, TakeUpProgramsThatAreNotInUse) {
   ASSERT_NO_FATAL_FAILURE(expectNumbersOf(dynamicSample(40, 61), **next));
   ASSERT_NO_FATAL_FAILURE(expectNumbersOf(dynamicSample(40, 60), **kept));
   ASSERT_NO_FATAL_FAILURE(expectRight(*program, {40, 60}, **kept));
+}
+
+/// All numbers of an op of an instance, of its commands and of its kernel.
+std::vector<int64_t> numbersOf(const Program& instance, uint32_t index) {
+  const recipe::Op& op = instance.ops[index];
+  std::vector<int64_t> numbers;
+  auto add = [&](const std::vector<int64_t>& list) {
+    numbers.push_back(static_cast<int64_t>(list.size()));
+    numbers.insert(numbers.end(), list.begin(), list.end());
+  };
+  add(op.space);
+  for (uint32_t o = 0; const recipe::Operand* operand = recipe::operandAt(op, o); ++o) {
+    add(operand->sizes);
+    add(operand->strides);
+    add({static_cast<int64_t>(operand->section), static_cast<int64_t>(operand->offset), operand->ring.slots,
+         operand->ring.dim, static_cast<int64_t>(operand->ring.slotBytes)});
+  }
+  add({op.mme.packingFactor});
+  if (op.engine == Engine::kTpc) {
+    const recipe::Kernel& kernel = instance.kernels[op.tpc.kernel];
+    add(kernel.dims);
+    add({static_cast<int64_t>(kernel.scratchBytes)});
+    for (double cost : {kernel.cost.loads, kernel.cost.stores, kernel.cost.vectorOps, kernel.cost.scalarOps})
+      numbers.push_back(std::bit_cast<int64_t>(cost));
+  }
+  for (const recipe::Queue& queue : instance.queues)
+    for (const recipe::Command& command : queue.commands)
+      if (command.op == index) {
+        add(command.lo);
+        add(command.hi);
+        add({command.slice});
+        for (const recipe::Wait& wait : command.waits) add({wait.signal, wait.value});
+      }
+  return numbers;
+}
+
+/// Of one that was another one before only what differs is set and verified.
+TEST(Instances, ThatWereOthersAreAsThoseMadeAnew) {
+  std::mt19937 random(17);
+  uint64_t alike = 0;
+  size_t sameContent = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const auto program = std::make_shared<const Program>(RandomProgram(seed).make());
+    Instances instances(program, gaudi2());
+    std::map<uint64_t, std::vector<int64_t>> contents;
+    for (int i = 0; i < 30; ++i) {
+      Sizes sizes;
+      for (const recipe::Symbol& symbol : program->dynamic->symbols)
+        sizes.push_back(
+            std::uniform_int_distribution<int64_t>(std::max(symbol.min, symbol.max - 9), symbol.max)(random));
+      SCOPED_TRACE("seed " + std::to_string(seed) + ": " + recipe::sizesText(*program->dynamic, sizes));
+      Instances anew(program, gaudi2());
+      const auto instance = instances.get(sizes), expected = anew.get(sizes);
+      ASSERT_TRUE(instance.ok() && expected.ok());
+      ASSERT_EQ((*instance)->ops.size(), (*expected)->ops.size());
+      for (uint32_t op = 0; op < (*instance)->ops.size(); ++op) {
+        const std::vector<int64_t> numbers = numbersOf(**instance, op);
+        ASSERT_EQ(numbers, numbersOf(**expected, op)) << (*instance)->ops[op].name;
+        const uint64_t content = (*instance)->ops[op].content;
+        if (content == 0) continue;
+        const auto [known, isNew] = contents.emplace(content, numbers);
+        ASSERT_EQ(known->second, numbers) << (*instance)->ops[op].name;
+        sameContent += !isNew;
+      }
+    }
+    alike += instances.stats().alike;
+  }
+  EXPECT_GT(alike, 600u);
+  EXPECT_GT(sameContent, 100u);
 }
 
 // ---- Buckets -----------------------------------------------------------------------------------------

@@ -126,6 +126,12 @@ Brgemm Brgemm::get(BrgemmShape shape) {
   return kernel;
 }
 
+size_t Brgemm::made() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  return r.kernels.size();
+}
+
 void Brgemm::operator()(const float* a, const float* b, float* c, uint64_t count, const uint64_t* aOffsets,
                         const uint64_t* bOffsets) const {
   if (jitted_) {

@@ -4,6 +4,7 @@
 // (a CPU without AVX2, HPU_MAX_CPU=baseline, a full registry) a portable loop computes the same.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace hpu::sim {
@@ -26,6 +27,8 @@ class Brgemm {
   Brgemm() = default;
   /// Makes the kernel, or finds the one made before. Never fails; any thread may call.
   static Brgemm get(BrgemmShape shape);
+  /// Kernels that the process has made. Any thread may call.
+  static size_t made();
 
   /// A_t starts aOffsets[t] bytes after `a`, B_t bOffsets[t] bytes after `b` (modulo 2^64); `count`
   /// >= 1. Elements are summed in the order of t, then of the depth.

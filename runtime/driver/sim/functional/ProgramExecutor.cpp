@@ -61,27 +61,20 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
   return executor;
 }
 
-/// Of an op, or of a bundle. `key`: null when it is not looked for among those that there are.
-StatusOr<std::shared_ptr<const UnitGroup>> ProgramExecutor::groupOf(BuildContext& context, const UnitKey* key,
-                                                                    uint32_t op, uint32_t bundle) {
-  if (key)
-    if (auto known = shared_->units.find(*key)) {
-      context.handedOnBytes = std::max(context.handedOnBytes, known->handedOnBytes);
-      context.preparedBudget -= std::min(context.preparedBudget, known->preparedBytes);
-      return known;
-    }
+/// Of an op, or of a bundle; what it takes of the context is not taken yet.
+StatusOr<std::shared_ptr<const UnitGroup>> ProgramExecutor::makeGroup(const BuildContext& context, uint32_t op,
+                                                                      uint32_t bundle) const {
   auto group = std::make_shared<UnitGroup>();
-  const uint64_t budget = context.preparedBudget, handedOn = std::exchange(context.handedOnBytes, 0);
+  BuildContext own = context;
+  own.handedOnBytes = 0;
   if (bundle != recipe::kNone) {
-    HPU_RETURN_IF_ERROR(appendBundleUnits(context, bundle, group->units));
+    HPU_RETURN_IF_ERROR(appendBundleUnits(own, bundle, group->units));
   } else {
-    HPU_ASSIGN(auto unit, makeOpUnit(context, program_->ops[op], wholeOp(program_->ops[op])));
+    HPU_ASSIGN(auto unit, makeOpUnit(own, program_->ops[op], wholeOp(program_->ops[op])));
     group->units.push_back(std::move(unit));
   }
-  group->handedOnBytes = context.handedOnBytes;
-  group->preparedBytes = budget - context.preparedBudget;
-  context.handedOnBytes = std::max(handedOn, group->handedOnBytes);
-  if (key) shared_->units.add(*key, group);
+  group->handedOnBytes = own.handedOnBytes;
+  group->preparedBytes = context.preparedBudget - own.preparedBudget;
   return std::shared_ptr<const UnitGroup>(std::move(group));
 }
 
@@ -111,17 +104,29 @@ Status ProgramExecutor::prepare(bool sharesUnits) {
     }
     const std::vector<uint32_t> own =
         bundle == recipe::kNone ? std::vector<uint32_t>{opIndex} : program.bundles[bundle].ops;
-    UnitKey key;
-    if (sharesUnits) {
+    auto make = [&] { return makeGroup(context, opIndex, bundle); };
+    auto makeShared = [&] {
+      UnitKey key;
       for (uint32_t op : own) key.add(program, program.ops[op]);
       if (bundle != recipe::kNone) {
         key.add(program.bundles[bundle]);
         for (const recipe::Command* command : commandsOf[bundle]) key.add(*command);
       }
-    }
-    HPU_ASSIGN(auto group, groupOf(context, sharesUnits ? &key : nullptr, opIndex, bundle));
+      return shared_->units.get(key, make);
+    };
+    auto find = [&] {
+      UnitKey contents;
+      for (uint32_t op : own) {
+        if (program.ops[op].content == 0) return makeShared();
+        contents.addContent(program.ops[op]);
+      }
+      return shared_->units.get(contents, makeShared);
+    };
+    HPU_ASSIGN(const std::shared_ptr<const UnitGroup> group, sharesUnits ? find() : make());
+    context.handedOnBytes = std::max(context.handedOnBytes, group->handedOnBytes);
+    context.preparedBudget -= std::min(context.preparedBudget, group->preparedBytes);
     units_.insert(units_.end(), group->units.begin(), group->units.end());
-    groups_.push_back(std::move(group));
+    groups_.push_back(group);
     if (bundle != recipe::kNone) emitted[bundle] = true;
     for (uint32_t op : own) noteOutputs(program.ops[op]);
     previous = bundle;

@@ -64,8 +64,7 @@ class ProgramExecutor {
                                                            std::shared_ptr<const KernelCode> code,
                                                            const ProgramExecutor* like);
   Status prepare(bool sharesUnits);
-  StatusOr<std::shared_ptr<const UnitGroup>> groupOf(BuildContext& context, const UnitKey* key, uint32_t op,
-                                                     uint32_t bundle);
+  StatusOr<std::shared_ptr<const UnitGroup>> makeGroup(const BuildContext& context, uint32_t op, uint32_t bundle) const;
   /// Calls unitDone with the number of units that are done: 0 at the start, then after each.
   Status runUnits(const std::vector<std::byte*>& sectionBases, base::FunctionRef<void(size_t)> unitDone);
   void noteOutputs(const recipe::Op& op);

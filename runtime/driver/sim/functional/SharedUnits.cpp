@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
-#include <utility>
 
 namespace hpu::sim {
 
@@ -85,13 +84,13 @@ std::shared_ptr<const UnitGroup> SharedUnits::find(const UnitKey& key) const {
   return it == known_.end() ? nullptr : it->second.lock();
 }
 
-void SharedUnits::add(UnitKey key, const std::shared_ptr<const UnitGroup>& group) {
+void SharedUnits::add(const UnitKey& key, const std::shared_ptr<const UnitGroup>& group) {
   std::lock_guard lock(mutex_);
   if (known_.size() >= cleanAt_) {
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
     cleanAt_ = std::max<size_t>(256, 2 * known_.size());
   }
-  known_.insert_or_assign(std::move(key), group);
+  known_.insert_or_assign(key, group);
 }
 
 }  // namespace hpu::sim

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hpu/status.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/sim/functional/Unit.h"
 
@@ -32,6 +33,12 @@ class UnitKey {
   void add(const recipe::Bundle& bundle);
   void add(const recipe::Command& command);
 
+  /// Of an op that has a number for all of that (recipe::Op::content): it in place of the rest.
+  void addContent(const recipe::Op& op) {
+    add(int64_t{-1});  // No engine.
+    add(static_cast<int64_t>(op.content));
+  }
+
   bool operator==(const UnitKey&) const = default;
   size_t hash() const;
 
@@ -47,11 +54,20 @@ class UnitKey {
 /// Any thread may call.
 class SharedUnits {
  public:
-  /// Null: there are none.
-  std::shared_ptr<const UnitGroup> find(const UnitKey& key) const;
-  void add(UnitKey key, const std::shared_ptr<const UnitGroup>& group);
+  /// Those of the key, or what make() returns. No lock is held meanwhile.
+  template <typename Make>
+  StatusOr<std::shared_ptr<const UnitGroup>> get(const UnitKey& key, Make&& make) {
+    if (auto known = find(key)) return known;
+    StatusOr<std::shared_ptr<const UnitGroup>> made = make();
+    if (made.ok()) add(key, *made);
+    return made;
+  }
 
  private:
+  /// Null: there are none.
+  std::shared_ptr<const UnitGroup> find(const UnitKey& key) const;
+  void add(const UnitKey& key, const std::shared_ptr<const UnitGroup>& group);
+
   struct Hash {
     size_t operator()(const UnitKey& key) const { return key.hash(); }
   };

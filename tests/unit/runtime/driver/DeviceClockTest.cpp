@@ -212,6 +212,20 @@ TEST(DeviceClock, ABacklogIsResolvedByWhoCatchesUpAndNotByWhoSubmits) {
   EXPECT_EQ(seen, 2 * DeviceClock::kMaxUnresolved + 10);
 }
 
+/// Each keeps a timeline of its own until then.
+TEST(DeviceClock, LaunchesOfInstancesAreResolvedEarlier) {
+  ClockDriver c;
+  size_t seen = 0;
+  c.clock->setObserver([&](const ResolvedWork&) { ++seen; });
+  TimedProgram launch = twoOutputs();
+  launch.signals.clear();
+  launch.sizes = std::make_shared<const std::string>("seq = 5");
+  for (int i = 0; i < 300; ++i) c.add(1, launch);
+  EXPECT_EQ(seen, 0u);
+  c.clock->catchUp();
+  EXPECT_EQ(seen, 256u);
+}
+
 /// The look that is due at a point of the submissions gives the same times whenever somebody gets to it.
 TEST(DeviceClock, TimesDoNotDependOnWhenABacklogIsResolved) {
   auto run = [](size_t catchUpEvery) {

@@ -67,8 +67,10 @@ std::vector<float> flat(const Matrix& matrix) {
   return values;
 }
 
-/// Runs an instance on random inputs; its outputs are those that the model means.
-void expectRightNumbers(const recipe::Program& instance, int64_t past, int64_t seq, Random& random) {
+/// Runs an instance on random inputs; its outputs are those that the model means. `like`: an executor of the same
+/// program, or null. The executor is left in `made`.
+void expectRightNumbers(const recipe::Program& instance, int64_t past, int64_t seq, Random& random,
+                        const ProgramExecutor* like = nullptr, std::unique_ptr<ProgramExecutor>* made = nullptr) {
   const Matrix x = randomMatrix(random, seq, kWidth, 2), cache = randomMatrix(random, past, kWidth, 2);
   const Matrix w = randomMatrix(random, kWidth, kWidth, 1);
   std::vector<std::vector<std::byte>> memory;
@@ -86,8 +88,9 @@ void expectRightNumbers(const recipe::Program& instance, int64_t past, int64_t s
     if (section.kind == recipe::SectionKind::kConst) fill(w);
     bases.push_back(section.kind == recipe::SectionKind::kSram ? nullptr : memory[s].data());
   }
-  auto executor = ProgramExecutor::create(std::make_shared<recipe::Program>(instance), {2},
-                                          KernelCode::fromFunctions({relu, centre, join}));
+  const auto own = std::make_shared<recipe::Program>(instance);
+  auto executor = like ? ProgramExecutor::create(own, {2}, *like)
+                       : ProgramExecutor::create(own, {2}, KernelCode::fromFunctions({relu, centre, join}));
   ASSERT_TRUE(executor.ok()) << executor.status().message();
   Status status = (*executor)->run(bases);
   ASSERT_TRUE(status.ok()) << status.message();
@@ -119,6 +122,7 @@ void expectRightNumbers(const recipe::Program& instance, int64_t past, int64_t s
     for (size_t i = 0; i < wanted.size(); ++i) wrong += values[i] != wanted[i];
     EXPECT_EQ(wrong, 0u) << "output " << instance.outputs[section.binding].name;
   }
+  if (made) *made = std::move(*executor);
 }
 
 TEST(Instance, GivesTheNumbersOfItsSizes) {
@@ -143,6 +147,32 @@ TEST(Instance, GivesTheNumbersOfItsSizes) {
       ASSERT_NO_FATAL_FAILURE(expectRightNumbers(**instance, past, seq, random));
     }
   EXPECT_GT(instances.stats().reused, 0u);
+}
+
+TEST(Instance, SharesUnitsOfWhatStays) {
+  Random random(5);
+  const auto program = std::make_shared<const recipe::Program>(recipe::testing::dynamicSample());
+  plan::Instances instances(program, arch::targetDesc(Target::kGaudi2));
+  auto first = instances.get({64, 64});
+  ASSERT_TRUE(first.ok());
+  std::unique_ptr<ProgramExecutor> like, last;
+  ASSERT_NO_FATAL_FAILURE(expectRightNumbers(**first, 64, 64, random, nullptr, &like));
+  size_t shared = 0, all = 0;
+  for (int64_t past : {60, 61, 62, 63, 64, 60, 40}) {
+    SCOPED_TRACE("past " + std::to_string(past));
+    auto instance = instances.get({past, 64});
+    ASSERT_TRUE(instance.ok());
+    std::unique_ptr<ProgramExecutor> executor;
+    ASSERT_NO_FATAL_FAILURE(expectRightNumbers(**instance, past, 64, random, like.get(), &executor));
+    for (const auto& unit : executor->units()) {
+      ++all;
+      shared += last && std::find(last->units().begin(), last->units().end(), unit) != last->units().end();
+    }
+    last = std::move(executor);
+  }
+  // What follows from seq alone; never all.
+  EXPECT_GT(shared, 5u);
+  EXPECT_LT(shared, all - 6);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "Reference.h"
+#include "runtime/driver/sim/functional/Brgemm.h"
 #include "runtime/driver/sim/functional/Contraction.h"
 
 namespace hpu::sim::testing {
@@ -132,6 +133,30 @@ TEST(Mme, SplitsDeepReductionsAndManyRows) {
       check(mme, random, false);
     }
   }
+}
+
+/// Of attention over a growing cache: code is made for parts of the depth, of which there are few.
+TEST(Mme, DepthsOfGrowingSequencesShareKernels) {
+  auto multiply = [](int64_t depth, int64_t rows, BPacking packing, ElementType type) {
+    Random random(static_cast<uint32_t>(depth));
+    MmeDesc mme;
+    mme.a.type = mme.b.type = type;
+    mme.c.type = ElementType::kF32;
+    mme.packing = packing;
+    mme.a.sizes = {rows, depth};
+    mme.b.sizes = {depth, 24};
+    mme.c.sizes = {rows, 24};
+    check(mme, random, false);
+  };
+  for (int64_t depth : {65, 79, 81, 127, 129, 1001, 2559, 2561, 2625, 5183})
+    for (int64_t rows : {1, 5, 70})
+      for (BPacking packing : {BPacking::kStrided, BPacking::kBlocked})
+        for (ElementType type : {ElementType::kF32, ElementType::kBF16}) multiply(depth, rows, packing, type);
+  for (int64_t depth = 65; depth < 200; ++depth) multiply(depth, 1, BPacking::kStrided, ElementType::kF32);
+  const size_t before = Brgemm::made();
+  for (int64_t depth = 200; depth < 600; ++depth)
+    if (depth % 16 != 0) multiply(depth, 1, BPacking::kStrided, ElementType::kF32);
+  EXPECT_EQ(Brgemm::made(), before);
 }
 
 TEST(Mme, FoldsTransposesIntoStrides) {
