@@ -258,7 +258,8 @@ class Builder {
         const std::optional<uint32_t> cut = addTiles(number, static_cast<uint32_t>(p), ops, linked);
         addSlices(part, ops[0], cut);
       }
-      if (parts.size() > 1 && !readsSlices(made)) uncut();
+      for (recipe::TileChoice& choice : made_->choices)
+        if (parts.size() > 1 && !readsSlices(made, choice.slices.back())) uncut(choice);
       fresh_ = !linked;
     }
   }
@@ -275,31 +276,38 @@ class Builder {
       std::vector<uint32_t> own = slices;
       if (choices && c < choices.size()) {
         const ArrayRef<int64_t> other = cast<DenseI64ArrayAttr>(choices[c]).asArrayRef();
-        // Tiles in SRAM are cut along one dimension, whatever the sizes.
-        const bool fits = !cut || llvm::all_of(llvm::enumerate(other),
-                                               [&](auto at) { return at.value() == 1 || at.index() == *cut; });
+        // Where all sizes are served, slices are the tiles.
+        const bool isLast = c + 1 == made_->choices.size();
+        const bool fits = !isLast || !cut || llvm::all_of(llvm::enumerate(other), [&](auto at) {
+          return at.value() == 1 || at.index() == *cut;
+        });
         if (fits) own.assign(other.begin(), other.end());
       }
       made_->choices[c].slices.back().push_back(std::move(own));
     }
   }
 
-  /// The last unit runs as a whole, whatever the sizes.
-  void uncut() {
-    for (recipe::TileChoice& choice : made_->choices)
-      for (std::vector<uint32_t>& part : choice.slices.back()) part.clear();
+  /// The last unit runs as a whole.
+  static void uncut(recipe::TileChoice& choice) {
+    for (std::vector<uint32_t>& part : choice.slices.back()) part.clear();
   }
 
-  /// Whether kernels of the last unit read what takes turns with them point by point along the slices, for all sizes,
+  /// Whether kernels of the last unit read what takes turns with them point by point along these slices, for all sizes,
   /// and along other dimensions as well or whole.
-  bool readsSlices(const recipe::DynamicUnit& unit) const {
-    for (const recipe::DynamicUnit::Part& part : unit.parts)
+  bool readsSlices(const recipe::DynamicUnit& unit, const std::vector<std::vector<uint32_t>>& slices) const {
+    for (auto [part, cuts] : llvm::zip(unit.parts, slices)) {
+      const auto cut = llvm::find_if(cuts, [](uint32_t count) { return count > 1; });
+      const auto dim = cut == cuts.end() ? recipe::kNone : static_cast<uint32_t>(cut - cuts.begin());
       for (uint32_t index : part.ops) {
         const recipe::Op& op = emitted_.ops[index];
-        if (op.engine != Engine::kTpc || !chainUsers_.contains(index)) continue;
+        if (op.engine != Engine::kTpc) continue;
+        if (dim != recipe::kNone && (emitted_.kernels[op.tpc.kernel].wholeDims >> dim & 1)) return false;
+        if (!chainUsers_.contains(index)) continue;
         const kernels::SymInputReads& reads = source_.kernels[op.tpc.kernel].reads;
-        for (const auto& [operand, along] : chainUsers_.at(index)) {
-          if (operand >= op.tpc.inputs.size() || along == recipe::kNone) continue;
+        for (const auto& [operand, turned] : chainUsers_.at(index)) {
+          if (operand >= op.tpc.inputs.size() || turned == recipe::kNone) continue;
+          // What TPC ops read of a chain has the sizes of their index space.
+          const uint32_t along = dim == recipe::kNone ? turned : dim;
           const auto& names = tileSizes_.at({index, operand});
           for (size_t d = 0; d < op.tpc.inputs[operand].sizes.size(); ++d) {
             const bool whole = d != along && (emitted_.kernels[op.tpc.kernel].wholeDims >> d & 1);
@@ -312,6 +320,7 @@ class Builder {
           }
         }
       }
+    }
     return true;
   }
 

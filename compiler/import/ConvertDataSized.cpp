@@ -35,32 +35,35 @@ Value positionsAlong(NodeContext& node, const SymDim& size, size_t dim, size_t r
 }
 
 constexpr int64_t kBlock = 64;
+/// So many elements are summed in less time by all pairs than by blocks.
+constexpr int64_t kMostPairs = 4 * kBlock;
+
+/// Whether an element along dimension 0 comes before one along dimension 1, of `size` each. Made of ops, not of
+/// numbers, so that searches of one mask are the same ops, of which one remains.
+Value isBefore(NodeContext& node, const SymDim& size) {
+  return node.op("less", {positionsAlong(node, size, 0, 2, ElementType::kI32),
+                          positionsAlong(node, size, 1, 2, ElementType::kI32)});
+}
 
 /// For each element of x, i32 of rank 1, the sum of those before it, by all pairs.
 Value sumsByPairs(NodeContext& node, Value x) {
   const SymDim size = ir::symShape(NodeContext::typeOf(x))[0];
-  Value from = positionsAlong(node, size, 0, 2, ElementType::kI32),
-        to = positionsAlong(node, size, 1, 2, ElementType::kI32);
-  Value before = node.op("less", {from, to});
-  Value counted = node.op("where", {before, node.reshape(x, {size, SymDim{1}}), node.scalarLike(x, 0)});
+  Value counted = node.op("where", {isBefore(node, size), node.reshape(x, {size, SymDim{1}}), node.scalarLike(x, 0)});
   return node.op("reduce_sum", counted, {{"axes", Ints{0}}, {"keepdims", false}});
 }
 
 /// The same along rows of kBlock, as a product: their sums, at most kBlock * kBlock, are exact.
 Value sumsOfRows(NodeContext& node, Value rows) {
-  std::vector<float> before(kBlock * kBlock);
-  for (int64_t from = 0; from < kBlock; ++from)
-    for (int64_t to = from + 1; to < kBlock; ++to) before[static_cast<size_t>(from * kBlock + to)] = 1;
-  Value matrix = node.constantTensor(Tensor::of<float>(ElementType::kF32, {kBlock, kBlock}, before), "before");
-  Value sums = node.op("matmul", {node.cast(rows, node.builder().getF32Type()), matrix}, {{"exact", true}});
+  mlir::Type f32 = node.builder().getF32Type();
+  Value matrix = node.cast(isBefore(node, SymDim{kBlock}), f32);
+  Value sums = node.op("matmul", {node.cast(rows, f32), matrix}, {{"exact", true}});
   return node.cast(sums, i32(node));
 }
 
 /// For each element of x, i32 of rank 1, the sum of those before it: what is before it in its block, and what is in the
 /// blocks before, which is found in turn. Elements are at most 1 on the outer of two levels.
 Value sumsBefore(NodeContext& node, Value x, const DimExpr& size, int levels) {
-  const std::optional<int64_t> known = size.constant();
-  if (!x || levels == 0 || (known && *known <= 2 * kBlock)) return x ? sumsByPairs(node, x) : Value();
+  if (!x || levels == 0 || node.most(size) <= kMostPairs) return x ? sumsByPairs(node, x) : Value();
   // One of zeros where there is no element.
   const std::optional<DimExpr> filled = size.ceilDiv(kBlock);
   const std::optional<DimExpr> blocks = filled ? DimExpr::max(*filled, 1) : std::nullopt;

@@ -272,7 +272,7 @@ StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& given,
   base::FloatScope floats;
   std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module,
-             importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}, {}, {}}, unsupported));
+             importer::importOnnxModule(*context, path, importer::importOptions(options), unsupported));
   return GraphAccess::make(std::move(context), std::move(module));
 }
 

@@ -29,6 +29,12 @@ void registerDialects(MLIRContext& context) {
   context.loadDialect<ir::HpuDialect, sched::SchedDialect, func::FuncDialect>();
 }
 
+ImportOptions importOptions(const CompileOptions& options) {
+  ImportOptions made{options.shapes, options.dims, {}, {}, {}};
+  for (const auto& [name, own] : options.dimBounds) made.bounds[name] = {own.min, own.max};
+  return made;
+}
+
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported, OwningModule* partial) {
   registerDialects(context);

@@ -24,10 +24,13 @@ struct ImportOptions {
   std::map<std::string, int64_t> dims;  ///< Sizes by the name of a free dimension.
   /// Sizes at which free dimensions are worked with (representatives) while they keep their names, by name.
   std::map<std::string, int64_t> samples;
-  shape::SymbolBounds bounds;  ///< Of these dimensions.
+  shape::SymbolBounds bounds;  ///< Of free dimensions.
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
 };
+
+/// For the import of a file: sizes, and the bounds of dimensions that stay free.
+ImportOptions importOptions(const CompileOptions& options);
 
 using OwningModule = mlir::OwningOpRef<mlir::ModuleOp>;
 

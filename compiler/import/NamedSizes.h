@@ -55,8 +55,8 @@ StatusOr<std::map<std::string, int64_t>> sampleSizes(mlir::ModuleOp module, cons
 std::map<std::string, int64_t> middleSizes(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
                                            const std::map<std::string, int64_t>& largest);
 
-/// Smaller sizes for which choices differ, a few: all dimensions at a quarter and at half of `samples`, and each alone
-/// at a quarter, as guards and bounds allow. By rising product; none equals another one or `samples`.
+/// Smaller sizes for which choices differ, a few: all dimensions at a quarter and at three fifths of `samples`, and
+/// each alone at a quarter, as guards and bounds allow. By rising product; none equals another one or `samples`.
 std::vector<std::map<std::string, int64_t>> smallerSamples(mlir::ModuleOp module, const std::vector<SizeGuard>& guards,
                                                            const std::map<std::string, int64_t>& samples);
 

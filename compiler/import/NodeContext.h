@@ -112,6 +112,8 @@ class NodeContext {
   ir::SymDim symDim(const std::optional<shape::DimExpr>& size);
   /// The product of all sizes; nullopt when one is anonymous.
   static std::optional<shape::DimExpr> product(llvm::ArrayRef<std::optional<shape::DimExpr>> sizes);
+  /// The most that a size can be, by the bounds that the options give to free dimensions.
+  int64_t most(const shape::DimExpr& size) const { return size.interval(bounds_).high; }
   /// `axis` made non-negative; a failure is recorded when it is outside of [-rank, rank).
   std::optional<int64_t> axis(int64_t axis, int64_t rank);
   std::optional<Ints> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
@@ -177,6 +179,7 @@ class NodeContext {
   std::vector<bool> wanted_;
   std::vector<ImportedValue> outputs_;
   llvm::StringRef mnemonic_;
+  shape::SymbolBounds bounds_;
   std::optional<Issue> issue_;
   mlir::Location location_;
   bool folding_;

@@ -320,6 +320,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
   NodeContext context(builder_, node, opset_, inputs, wanted, /*folding=*/false);
   context.mnemonic_ = row->mnemonic;
+  context.bounds_ = options_.bounds;
   if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
   generatedBytes_ += context.generatedBytes_;
   if (generatedBytes_ > kGeneratedBytes)

@@ -153,17 +153,18 @@ std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, cons
       if (!shrink(*broken, bounds, sizes)) return;
     }
   };
-  auto part = [&](const std::string& name, int64_t of) {
-    return std::max(bounds.at(name).low, (samples.at(name) + of - 1) / of);
+  auto part = [&](const std::string& name, int64_t numerator, int64_t denominator) {
+    return std::max(bounds.at(name).low, (samples.at(name) * numerator + denominator - 1) / denominator);
   };
-  for (int64_t of : {4, 2}) {
+  // A quarter, and beyond the middle: there other dimensions may be better to cut.
+  for (const auto [numerator, denominator] : {std::pair(1, 4), std::pair(3, 5)}) {
     shape::SymbolBindings all = samples;
-    for (auto& [name, size] : all) size = part(name, of);
+    for (auto& [name, size] : all) size = part(name, numerator, denominator);
     add(all);
   }
   for (const auto& [name, size] : samples) {
     shape::SymbolBindings one = samples;
-    one[name] = part(name, 4);
+    one[name] = part(name, 1, 4);
     add(one);
   }
   auto product = [](const shape::SymbolBindings& sizes) {

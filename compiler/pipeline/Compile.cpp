@@ -229,7 +229,7 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
   importer::OwningModule partial;
   std::vector<UnsupportedNode> nodes;
   StatusOr<importer::OwningModule> module =
-      importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}, {}, {}}, &nodes, &partial);
+      importer::importOnnxModule(*context, path, importer::importOptions(options), &nodes, &partial);
   if (module.ok()) return GraphAccess::make(std::move(context), std::move(*module));
   Status status = module.status();
   const std::string head = base::strCat("'", path, "': ");

@@ -54,6 +54,28 @@ void cutAlike(ArrayRef<SmallVector<int64_t>> mains, MutableArrayRef<SmallVector<
   }
 }
 
+/// The same where the first of them is cut along another dimension than at the sizes that they are chosen for: each
+/// along the one that follows. False where it is not, or one cannot follow.
+bool cutAcross(ArrayRef<Operation*> units, ArrayRef<SmallVector<int64_t>> mains,
+               MutableArrayRef<SmallVector<int64_t>> chosen) {
+  const SmallVector<int64_t>& head = chosen.front();
+  const auto* cut = llvm::find_if(head, [](int64_t slices) { return slices > 1; });
+  if (cut == head.end()) return false;
+  SmallVector<int64_t> dims = {cut - head.begin()};
+  if (static_cast<size_t>(dims[0]) < mains.front().size() && mains.front()[dims[0]] > 1) return false;
+  for (size_t u = 1; u < units.size(); ++u) {
+    const std::optional<int64_t> next = ir::followingDim(units[u - 1], dims.back(), units[u]);
+    if (!next) return false;
+    dims.push_back(*next);
+  }
+  const int64_t count = *cut;
+  for (auto [unit, dim, own] : llvm::zip(units, dims, chosen)) {
+    own.assign(static_cast<size_t>(ir::tensorOf(unit->getResult(0)).getRank()), 1);
+    own[dim] = count;
+  }
+  return true;
+}
+
 double productOf(const std::map<std::string, int64_t>& sizes) {
   double product = 1;
   for (const auto& [name, size] : sizes) product *= static_cast<double>(std::max<int64_t>(size, 1));
@@ -129,11 +151,12 @@ void LateSizes::recordTiles(ModuleOp module) const {
   std::vector<std::pair<Sizes, Slices>> all = others_;
   all.insert(llvm::find_if(all, [&](const auto& each) { return productOf(each.first) >= productOf(samples_); }),
              {samples_, own});
+  llvm::erase_if(all, [&](const auto& each) { return own.empty() || each.second.empty(); });
   for (const auto& [sizes, slices] : all) {
-    if (own.empty() || slices.empty()) continue;
     SmallVector<NamedAttribute> named;
     for (const auto& [name, size] : sizes) named.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(size)));
     choices.push_back(b.getDictionaryAttr(named));
+    const bool isLast = choices.size() == all.size();
     std::vector<SmallVector<int64_t>> chosen;
     for (Operation* unit : units) chosen.push_back(slices[numberOf(unit)]);
     for (size_t first = 0, behind; first < units.size(); first = behind) {
@@ -144,7 +167,10 @@ void LateSizes::recordTiles(ModuleOp module) const {
       if (behind == first + 1) continue;
       SmallVector<SmallVector<int64_t>> mains;
       for (size_t u = first; u < behind; ++u) mains.push_back(own[numberOf(units[u])]);
-      cutAlike(mains, MutableArrayRef(chosen).slice(first, behind - first));
+      const size_t count = behind - first;
+      const MutableArrayRef<SmallVector<int64_t>> turns = MutableArrayRef(chosen).slice(first, count);
+      // The last choice is for all sizes, also for those at which results do not fit into SRAM as a whole.
+      if (isLast || !cutAcross(ArrayRef(units).slice(first, count), mains, turns)) cutAlike(mains, turns);
     }
     for (auto [unit, along] : llvm::zip(tiles, chosen)) unit.push_back(b.getDenseI64ArrayAttr(along));
   }

@@ -108,6 +108,15 @@ void InstanceMemory::shapeUnit(uint32_t u) {
   }
 }
 
+/// Whether the unit's slices are tiles. Where it is cut along another dimension the result lies in SRAM as a whole:
+/// strides of tiles, which kernels know, are those of one dimension.
+bool InstanceMemory::followsSlices(const TileStorage& tile) const {
+  const std::vector<uint32_t>& cuts = plan_->cuts[tile.unit][tile.part];
+  for (uint32_t d = 0; d < cuts.size(); ++d)
+    if (cuts[d] > 1 && d != tile.dim) return false;
+  return true;
+}
+
 Status InstanceMemory::shapeTile(uint32_t t) {
   const TileStorage& tile = dynamic_.tiles[t];
   TileShape& shape = shapes_[t];
@@ -125,7 +134,7 @@ Status InstanceMemory::shapeTile(uint32_t t) {
     if (extent == 0) shape.used = false;
     extents[d] = extent;
   }
-  const bool cut = (inPart_[t] || tile.slots > 1) && slices_[tile.unit] > 1;
+  const bool cut = (inPart_[t] || tile.slots > 1) && slices_[tile.unit] > 1 && followsSlices(tile);
   shape.ring = shape.used && !plan_->spilled[t] && (cut || inPart_[t]);
   if (shape.ring && cut) {
     const int64_t size = extents[tile.dim], box = boxes_[tile.unit][tile.part][tile.dim];
@@ -167,6 +176,12 @@ bool InstanceMemory::refine(uint32_t t) {
   const uint32_t u = tile.unit;
   auto& cuts = own_.cuts[u];
   if (!inPart_[t] && tile.slots == 1) return false;
+  // As a whole it is too large: the last choice cuts along the dimension of tiles.
+  if (!followsSlices(tile)) {
+    cuts = dynamic_.choices.back().slices[u];
+    shapeUnit(u);
+    return followsSlices(tile);
+  }
   int64_t size = 0, ops = 0;
   for (uint32_t p = 0; p < cuts.size(); ++p) {
     ops += static_cast<int64_t>(dynamic_.units[u].parts[p].ops.size());

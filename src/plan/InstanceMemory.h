@@ -111,6 +111,7 @@ class InstanceMemory {
   }
   bool partHasPoints(uint32_t unit, uint32_t part) const;
   void shapeUnit(uint32_t unit);
+  bool followsSlices(const recipe::TileStorage& tile) const;
   Status shapeTile(uint32_t tile);
   Status shapeAll();
   bool refine(uint32_t tile);

@@ -59,7 +59,7 @@ size_t choiceFor(const Dynamic& dynamic, const Sizes& sizes) {
 /// The cuts that an instance may have: those of the choice for its sizes, then those of the other choices, and coarser
 /// ones, for sizes that lie far below those that a choice was made at.
 std::vector<Cuts> cutsFor(const Dynamic& dynamic, const Sizes& sizes) {
-  constexpr int kCoarser = 2;
+  constexpr int kCoarser = 1;
   const size_t first = choiceFor(dynamic, sizes);
   std::vector<Cuts> all = {dynamic.choices[first].slices};
   for (int halvings = 0; halvings <= kCoarser; ++halvings)

@@ -94,9 +94,10 @@ struct StoragePlacement {
 };
 
 /// Tiles of a result in SRAM (Ring) that both its writer and its readers see; every operand in SRAM is a user of one.
-/// Where all users are ops of one part (a bundle's product), or there are several slots (units that take turns), slices
-/// are tiles: the unit is cut along `dim` alone, and each user has that dimension. Else all of the result lies in SRAM,
-/// however the units are cut (and in the workspace where it does not fit).
+/// Where all users are ops of one part (a bundle's product), or there are several slots (units that take turns), and
+/// the unit is cut along `dim`, which each user has, slices are tiles. Else all of the result lies in SRAM, however the
+/// units are cut. Where it does not fit, such a unit is cut as the last choice says, and other results lie in the
+/// workspace.
 struct TileStorage {
   uint32_t unit = 0, part = 0;  ///< The one whose slices fill it; `part` counts into DynamicUnit::parts.
   uint32_t elementBytes = 0;    ///< Those of each user's elements.
@@ -136,7 +137,8 @@ struct TileChoice {
   std::vector<int64_t> min, max;  ///< By symbol, both inclusive. The first choice that holds all sizes is taken.
   /// By unit and part: slices along each dim of its space; empty: one slice. A slice has ceil(size / slices) points.
   /// Parts of one unit are cut along one dim each, into as many slices; they are cut in the same proportion, so that a
-  /// slice has ceil(g / slices) * (size / g) points, g being the greatest common divisor of their sizes.
+  /// slice has ceil(g / slices) * (size / g) points, g being the greatest common divisor of their sizes. The last
+  /// choice cuts parts that fill tiles along the tiles' dimension or not at all.
   std::vector<std::vector<std::vector<uint32_t>>> slices;
 };
 

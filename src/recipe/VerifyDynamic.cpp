@@ -404,9 +404,10 @@ class DynamicVerifier {
         return dataLoss(strCat(where, " makes ", commands, " commands, more than ", kMaxInstanceCommands));
       for (const TileStorage& tile : dynamic_.tiles) {
         const std::vector<uint32_t>& slices = choice.slices[tile.unit][tile.part];
-        for (size_t d = 0; isCut(tile) && d < slices.size(); ++d)
+        const bool isLast = c + 1 == choices.size();
+        for (size_t d = 0; isLast && isCut(tile) && d < slices.size(); ++d)
           if (slices[d] > 1 && d != tile.dim)
-            return dataLoss(strCat(where, " cuts unit ", tile.unit, " along dimension ", d,
+            return dataLoss(strCat(where, ", the last one, cuts unit ", tile.unit, " along dimension ", d,
                                    ", but its tiles in SRAM are cut along ", tile.dim));
       }
     }

@@ -372,6 +372,34 @@ TEST(LateSizes, OfATransformersLayerTakeTheTimeOfTheSizesAlone) {
   check(path, bounds, randomSizes(bounds, 12), {}, kAsGoodAsSpecialised);
 }
 
+/// Of one long sequence heads and batches are too few to cut between them: queries are, across the tiles of the middle
+/// sizes.
+TEST(LateSizes, OfAFewLongSequencesTakeTheTimeOfTheSizesAlone) {
+  const std::string heads = tensor({"b", "4", "s", "16"}), square = tensor({"b", "4", "s", "s"});
+  Model model({heads, tensor({"b", "4", "16", "s"}), heads});
+  const int scores = model.op("matmul", {0, 1}, square);
+  const int shares = model.op("softmax", {scores}, square, "axis = 3 : i64");
+  const int mixed = model.op("matmul", {shares, 2}, heads);
+  const Bounds bounds = {{"b", {1, 8}}, {"s", {1, 512}}};
+  const std::string path = model.save("long", {mixed});
+  CompileOptions options;
+  options.dimBounds = bounds;
+  auto compiled = compileFile(path, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().toString();
+  const recipe::Dynamic& dynamic = *compiled->recipe.program()->dynamic;
+  bool across = false;
+  for (const recipe::TileStorage& tile : dynamic.tiles)
+    for (const recipe::TileChoice& choice : dynamic.choices) {
+      const std::vector<uint32_t>& slices = choice.slices[tile.unit][tile.part];
+      for (size_t d = 0; tile.slots > 1 && d < slices.size(); ++d) across |= slices[d] > 1 && d != tile.dim;
+    }
+  EXPECT_TRUE(across) << "no choice cuts otherwise than along the tiles";
+  const std::vector<Dims> sizes = {{{"b", 1}, {"s", 457}}, {{"b", 1}, {"s", 512}}, {{"b", 1}, {"s", 331}},
+                                   {{"b", 2}, {"s", 326}}, {{"b", 3}, {"s", 301}}, {{"b", 1}, {"s", 1}},
+                                   {{"b", 8}, {"s", 130}}, {{"b", 8}, {"s", 512}}, {{"b", 7}, {"s", 263}}};
+  check(path, bounds, sizes, {}, kAsGoodAsSpecialised);
+}
+
 TEST(LateSizes, OfAProductAndASumOfItsSharesTakeTheTimeOfTheSizesAlone) {
   const std::string square = tensor({"b", "s", "s"});
   Model model({tensor({"b", "s", "64"}), tensor({"b", "64", "s"})});

@@ -297,6 +297,14 @@ class NonZeroAlone(unittest.TestCase):
         self.check(alone(FLOAT, ["a", "b"]), *values, *map(np.ones_like, values), *map(np.zeros_like, values), dims=bounds)
         self.check(alone(FLOAT, ["a", 2, "b"]), *(np.stack([x, 1 - x], 1) for x in values), dims=bounds)
 
+    def test_free_sizes_of_many_elements(self):
+        # Beyond 64 * 256 elements blocks of blocks are summed.
+        values = [RANDOM.integers(0, 2, shape).astype(np.float32)
+                  for shape in ((0, 1), (1, 1), (1, 64), (1, 65), (1, 4096), (1, 4097), (2, 8192), (3, 8000))]
+        for most in (8192, 64 * 64 * 4):
+            with self.subTest(most=most):
+                self.check(alone(FLOAT, ["a", "b"]), *values, *map(np.ones_like, values), dims={"a": (0, 3), "b": (1, most)})
+
     def test_what_recipes_say(self):
         recipe = openhpu.compile(alone(FLOAT, ["a", 40]), cache="", dims={"a": (1, 5)})
         self.assertEqual(recipe.data_sizes, {"places": [1]})

@@ -143,7 +143,8 @@ class RandomProgram {
   }
 
   Program make() {
-    if (between(0, 1)) b_.choice({between(1, 40), between(1, 24)});
+    hasChoice_ = between(0, 1) != 0;
+    if (hasChoice_) b_.choice({between(1, 40), between(1, 24)});
     const Num rows = between(0, 1) ? b_.add(n_, m_) : b_.times(n_, between(1, 3));
     const Num width = b_.number(32);
     relu_ = b_.kernel("relu", 1, 2, 0, {rows});
@@ -178,6 +179,11 @@ class RandomProgram {
   std::vector<std::vector<uint32_t>> alongRows(size_t parts) {
     return std::vector<std::vector<uint32_t>>(parts, {slices(), 1});
   }
+  /// Of a choice that is not the last one: perhaps along columns, across the tiles of rows.
+  std::vector<std::vector<uint32_t>> acrossRows(size_t parts) {
+    return std::vector<std::vector<uint32_t>>(
+        parts, hasChoice_ && between(0, 1) ? std::vector<uint32_t>{1, slices()} : std::vector<uint32_t>{slices(), 1});
+  }
   static std::vector<std::vector<uint32_t>> same(std::vector<std::vector<uint32_t>> parts) {
     for (auto& part : parts) part = parts[0];
     return parts;
@@ -204,7 +210,7 @@ class RandomProgram {
         const View tile = b_.tiles({rows_, b_.number(32)}, 0, static_cast<uint32_t>(between(1, 3))), to = result(last);
         const uint32_t gemm = b_.gemm(name(), from, weights_, tile);
         const uint32_t add = b_.tpc(name(), add_, {tile, someLive()}, to);
-        b_.unit({{gemm, add}}, {alongRows(1), alongRows(1)});
+        b_.unit({{gemm, add}}, {acrossRows(1), alongRows(1)});
         live_.push_back(to);
         return;
       }
@@ -213,7 +219,7 @@ class RandomProgram {
         const uint32_t up = b_.gemm(name(), from, weights_, ring);
         const bool kernel = between(0, 1) != 0;
         const uint32_t down = kernel ? b_.tpc(name(), relu_, {ring}, to) : b_.gemm(name(), ring, weights_, to);
-        b_.unit({{up}, {down}}, {same(alongRows(2)), same(alongRows(2))});
+        b_.unit({{up}, {down}}, {same(kernel ? acrossRows(2) : alongRows(2)), same(alongRows(2))});
         live_.push_back(to);
         return;
       }
@@ -241,6 +247,7 @@ class RandomProgram {
   Num n_, m_, rows_;
   View weights_;
   uint32_t relu_ = 0, softmax_ = 0, add_ = 0;
+  bool hasChoice_ = false;
   std::vector<View> live_;
 };
 

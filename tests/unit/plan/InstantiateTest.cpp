@@ -178,6 +178,51 @@ TEST(Instantiate, CutsFinerWhatWouldNotFitIntoSram) {
     }
 }
 
+/// dynamicSample() whose first choice cuts the unit of 'project', with tiles of rows, along columns.
+Program cutAcrossTiles() {
+  Program program = dynamicSample();
+  auto dynamic = std::make_shared<recipe::Dynamic>(*program.dynamic);
+  dynamic->choices[0].slices[1][0] = {1, 2};
+  program.dynamic = dynamic;
+  return program;
+}
+
+TEST(Instantiate, ResultsOfUnitsThatAreCutAcrossTilesLieInSramAsAWhole) {
+  const Program program = cutAcrossTiles();
+  ASSERT_TRUE(recipe::verifyProgram(program).ok()) << recipe::verifyProgram(program).message();
+  for (int64_t seq : {1, 16, 17, 64}) {
+    SCOPED_TRACE("seq " + std::to_string(seq));
+    auto instance = instantiate(program, {5, seq}, gaudi2(), &program.dynamic->choices[0]);
+    ASSERT_TRUE(instance.ok()) << instance.status().message();
+    ASSERT_NO_FATAL_FAILURE(expectRight(program, {5, seq}, **instance));
+    EXPECT_EQ(commandsOf(**instance, "project"), 2);
+    EXPECT_EQ(findOp(**instance, "project")->mme.c.ring, (recipe::Ring{1, 0, static_cast<uint64_t>(seq) * 64 * 4}));
+    EXPECT_EQ(findOp(**instance, "project")->mme.c.strides, (std::vector<int64_t>{64, 1}));
+  }
+}
+
+TEST(Instantiate, WhatDoesNotFitAsAWholeIsCutAsTheLastChoiceSays) {
+  const Program program = cutAcrossTiles();
+  arch::TargetDesc small = gaudi2();
+  small.sramBytes = 10000;  // 64 rows are 16 KB, and two slots of 16 rows 8 KB.
+  auto instance = instantiate(program, {5, 64}, small, &program.dynamic->choices[0]);
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
+  ASSERT_NO_FATAL_FAILURE(expectRight(program, {5, 64}, **instance));
+  EXPECT_EQ(commandsOf(**instance, "project"), 4);
+  EXPECT_EQ(findOp(**instance, "project")->mme.c.ring, (recipe::Ring{2, 0, 4096}));
+  small.sramBytes = 5000;  // Then finer.
+  instance = instantiate(program, {5, 64}, small, &program.dynamic->choices[0]);
+  ASSERT_TRUE(instance.ok()) << instance.status().message();
+  ASSERT_NO_FATAL_FAILURE(expectRight(program, {5, 64}, **instance));
+  EXPECT_EQ(findOp(**instance, "project")->mme.c.ring, (recipe::Ring{2, 0, 2048}));
+  Instances instances(std::make_shared<const Program>(program), small);
+  for (int64_t seq : {1, 13, 16, 40, 63}) {
+    auto kept = instances.get({5, seq});
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    ASSERT_NO_FATAL_FAILURE(expectRight(program, {5, seq}, **kept));
+  }
+}
+
 TEST(Instantiate, WhatCannotBeCutFinerLiesInTheWorkspace) {
   const Program program = dynamicSample();
   arch::TargetDesc tiny = gaudi2();
