@@ -274,5 +274,68 @@ TEST_F(SynapseFreeGraphs, WeightsAreUpdatedInPlaceForAnyBatch) {
   compare(graphOf, {{1}, {64}}, 1);
 }
 
+TEST_F(SynapseFreeGraphs, SizesOfOneBoundAreApart) {
+  // Rows and columns have the same bounds in all tensors; both are free, and a split and a reshape say which is which.
+  auto graphOf = [&] {
+    auto whole = [](const Sizes& s) { return Sizes{4, s[0], s[1]}; };
+    auto parted = [](const Sizes& s) { return Sizes{2, 2, s[0], s[1]}; };
+    auto part = [](const Sizes& s) { return Sizes{2, 1, s[0], s[1]}; };
+    synTensor sum = inner(whole), quarters = inner(parted), first = inner(part);
+    node("add_fwd_f32", {input("x", whole), input("z", whole)}, {sum});
+    node("reshape", {sum}, {quarters});
+    synSplitParams along = {1};
+    node("split", {quarters}, {first, inner(part)}, &along, sizeof along);
+    node("relu_fwd_f32", {first}, {output(part)});
+  };
+  compare(graphOf, {{1, 1}, {8, 8}}, 2);
+}
+
+TEST_F(SynapseFreeGraphs, ProductsOfSizesOfOneBound) {
+  // Rows and columns of the product are two, though all launches below have them equal.
+  auto graphOf = [&] {
+    auto left = [](const Sizes& s) { return Sizes{s[1], s[0], s[2]}; };
+    auto right = [](const Sizes& s) { return Sizes{s[0], s[1], s[2]}; };
+    auto square = [](const Sizes& s) { return Sizes{s[0], s[0], s[2]}; };
+    synTensor product = inner(square);
+    const synGEMMParams plain = {false, false};
+    node("batch_gemm", {input("a", left), input("b", right)}, {product}, &plain, sizeof plain);
+    node("add_fwd_f32", {product, input("c", square)}, {output(square)});
+  };
+  compare(graphOf, {{2, 2, 2}, {9, 9, 9}}, 4);
+}
+
+TEST_F(SynapseFreeGraphs, ReshapesOfSumsFollowTheirDeclaration) {
+  // No input has the sizes s0 + 3 and (s0 + 3) * s1, and only the reshape's result is declared to.
+  auto graphOf = [&] {
+    synTensor x = input("x", [](const Sizes& s) { return Sizes{6, s[0], s[1]}; });
+    synTensor z = input("z", [](const Sizes& s) { return Sizes{6, 3, s[1]}; });
+    synTensor joined = inner([](const Sizes& s) { return Sizes{6, s[0] + 3, s[1]}; });
+    synConcatenateParams along = {1};
+    node("concat", {x, z}, {joined}, &along, sizeof along);
+    auto flat = [](const Sizes& s) { return Sizes{3, 2, (s[0] + 3) * s[1]}; };
+    synTensor reshaped = inner(flat);
+    node("reshape", {joined}, {reshaped});
+    node("relu_fwd_f32", {reshaped}, {output(flat)});
+  };
+  compare(graphOf, {{1, 1}, {11, 7}}, 2);
+}
+
+TEST_F(SynapseFreeGraphs, SetsOfSizesKeepDeclaredResults) {
+  // That z is as long as x has elements is more than bounds say, so each set of sizes is compiled: the sizes of what
+  // is split and reshaped between are then still those that are declared.
+  auto graphOf = [&] {
+    auto whole = [](const Sizes& s) { return Sizes{4, s[0], s[1]}; };
+    auto part = [](const Sizes& s) { return Sizes{2, s[0], s[1]}; };
+    auto flat = [](const Sizes& s) { return Sizes{2, s[0] * s[1]}; };
+    synTensor first = inner(part), reshaped = inner(flat);
+    synSplitParams along = {0};
+    node("split", {input("x", whole)}, {first, inner(part)}, &along, sizeof along);
+    node("reshape", {first}, {reshaped});
+    node("add_fwd_f32", {reshaped, input("z", flat)}, {output(flat)});
+  };
+  compare(graphOf, {{2, 2}, {5, 5}}, 0, 6);
+  EXPECT_EQ(log.find("free dimension"), log.npos);
+}
+
 }  // namespace
 }  // namespace hpu::testing
