@@ -190,8 +190,7 @@ class SizeTier {
 
   Shapes inputsOf(size_t n, const Shapes& sizes) const {
     Shapes inputs;
-    for (int32_t t : source_.nodes[n].inputs)
-      inputs.push_back(t == kNoTensor ? Dims() : sizes[static_cast<size_t>(t)]);
+    for (int32_t t : source_.nodes[n].inputs) inputs.push_back(t == kNoTensor ? Dims() : sizes[static_cast<size_t>(t)]);
     return inputs;
   }
   /// What a node's results have whatever is tried: sizes that do not change, and those that a launch gives.
@@ -237,8 +236,7 @@ class SizeTier {
     const Follows follow = follows(n);
     for (const bool inferred : {follow == Follows::kYes, follow != Follows::kYes}) {
       if (inferred && follow == Follows::kNo) continue;
-      if (auto found = inferred ? infer(n, inputs, fixedResults(n)) : readDeclared(n, inputs, sources))
-        return found;
+      if (auto found = inferred ? infer(n, inputs, fixedResults(n)) : readDeclared(n, inputs, sources)) return found;
     }
     return std::nullopt;
   }
@@ -367,7 +365,8 @@ class SizeTier {
       const size_t refused = pass();
       if (refused == kDone) return okStatus();
       const Status why = why_;
-      if (trials_ > kMostTrials) return unimplemented("the graph is too large to find out which of its sizes are equal");
+      if (trials_ > kMostTrials)
+        return unimplemented("the graph is too large to find out which of its sizes are equal");
       if (!tieFor(refused)) return why;
     }
   }
@@ -459,9 +458,8 @@ class SizeTier {
     for (size_t p = 0; p < places_.size(); ++p) {
       if (ties_.firsts[p] != p) continue;
       for (const Dims& dims : inputs)
-        if (std::any_of(dims.begin(), dims.end(), [&](uint64_t size) {
-              return size != 0 && size % static_cast<uint64_t>(numbers_[p]) == 0;
-            })) {
+        if (std::any_of(dims.begin(), dims.end(),
+                        [&](uint64_t size) { return size != 0 && size % static_cast<uint64_t>(numbers_[p]) == 0; })) {
           present.push_back(p);
           break;
         }
@@ -568,11 +566,11 @@ class SizeTier {
   const Shapes* given_ = nullptr;  ///< By tensor, where sizes are given.
   std::vector<int64_t> numbers_;   ///< By place.
   SizeTies ties_;
-  Shapes sizes_;                               ///< By tensor, as far as the pass got.
-  std::vector<std::vector<size_t>> reached_;   ///< By tensor, places that its sizes may come from.
-  std::vector<size_t> escalations_;            ///< By node.
-  std::vector<Follows> follows_;  ///< By node.
-  std::vector<Memo> memo_;                     ///< By node.
+  Shapes sizes_;                              ///< By tensor, as far as the pass got.
+  std::vector<std::vector<size_t>> reached_;  ///< By tensor, places that its sizes may come from.
+  std::vector<size_t> escalations_;           ///< By node.
+  std::vector<Follows> follows_;              ///< By node.
+  std::vector<Memo> memo_;                    ///< By node.
   Status why_;
   size_t trials_ = 0;
 };

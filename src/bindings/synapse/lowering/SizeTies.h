@@ -41,7 +41,8 @@ struct TieOptions {
   bool tied = false;  ///< Places of equal largest size are one from the start.
 };
 
-/// `graph`: its largest sizes are right. Errors: kUnimplemented, what the first node says that takes no sizes but those.
+/// `graph`: its largest sizes are right. Errors: kUnimplemented, what the first node says that takes no sizes but
+/// those.
 StatusOr<SizeTies> tieSizes(const GraphDescription& graph, const std::vector<FreePlace>& places,
                             const TieOptions& options);
 
