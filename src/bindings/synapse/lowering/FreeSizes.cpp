@@ -162,7 +162,9 @@ class SizeFreer {
       graph.tensors[places_[p].tensor].maxSizes[places_[p].dim] = static_cast<uint64_t>(byPlace[p]);
     for (size_t t = 0; t < graph.tensors.size(); ++t)
       if (!isProduced(t) || changes(t)) graph.tensors[t].minSizes = graph.tensors[t].maxSizes;
-    return lowerGraph(graph, {}, /*inferenceOnly=*/false);
+    ChangingSizes changing;
+    if (!all_) changing.largest = ties_.largest;
+    return lowerGraph(graph, {}, /*inferenceOnly=*/false, &changing);
   }
 
   Sizes primes(int row) const {

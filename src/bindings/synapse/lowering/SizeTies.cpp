@@ -26,6 +26,9 @@ constexpr size_t kMostReadings = 64;
 /// Nodes lowered alone, in all; a graph that asks for more has each set of sizes compiled.
 constexpr size_t kMostTrials = 20000;
 
+/// What nodes are lowered alone with.
+const ChangingSizes kChanging;
+
 /// The first primes from 101 on: no number of a graph is likely to have one as a factor.
 std::vector<int64_t> largePrimes(size_t count) {
   std::vector<int64_t> primes;
@@ -129,7 +132,7 @@ class SizeTier {
     HPU_ASSIGN(order_, orderNodes(source_));
     HPU_ASSIGN(LoweredGraph most, lowerGraph(source_, {}, /*inferenceOnly=*/true));
     ties_.types = std::move(most.types);
-    for (auto& sizes : most.sizes) most_.push_back(sizes.value_or(Dims()));
+    for (auto& sizes : most.sizes) ties_.largest.push_back(sizes.value_or(Dims()));
     follows_.resize(source_.nodes.size());
     memo_.resize(source_.nodes.size());
     return okStatus();
@@ -177,7 +180,7 @@ class SizeTier {
     };
     move(node.inputs, inputs, false);
     move(node.outputs, results, true);
-    StatusOr<LoweredGraph> lowered = lowerGraph(alone, {}, /*inferenceOnly=*/true);
+    StatusOr<LoweredGraph> lowered = lowerGraph(alone, {}, /*inferenceOnly=*/true, given_ ? nullptr : &kChanging);
     if (!lowered.ok()) {
       why_ = Status(StatusCode::kUnimplemented, lowered.status().message());
       return std::nullopt;
@@ -216,11 +219,11 @@ class SizeTier {
     Shapes results;
     for (int32_t t : source_.nodes[n].outputs)
       results.push_back(t == kNoTensor || changes(t) ? Dims() : source_.tensors[static_cast<size_t>(t)].maxSizes);
-    const std::optional<Shapes> found = infer(n, inputsOf(n, most_), results);
+    const std::optional<Shapes> found = infer(n, inputsOf(n, ties_.largest), results);
     known = found ? Follows::kYes : Follows::kNo;
     for (size_t i = 0; found && i < found->size(); ++i) {
       const int32_t t = source_.nodes[n].outputs[i];
-      if (t == kNoTensor || (*found)[i] == most_[static_cast<size_t>(t)]) continue;
+      if (t == kNoTensor || (*found)[i] == ties_.largest[static_cast<size_t>(t)]) continue;
       const Dims &own = (*found)[i], &declared = source_.tensors[static_cast<size_t>(t)].maxSizes;
       bool hasRoom = !options_.all && own.size() == declared.size();
       for (size_t d = 0; hasRoom && d < own.size(); ++d) hasRoom = own[d] <= declared[d];
@@ -266,12 +269,12 @@ class SizeTier {
       if (source_.nodes[n].inputs[i] == kNoTensor) continue;
       const auto t = static_cast<size_t>(source_.nodes[n].inputs[i]);
       const TensorDescription& operand = source_.tensors[t];
-      for (size_t from = 0; from < most_[t].size(); ++from) {
+      for (size_t from = 0; from < ties_.largest[t].size(); ++from) {
         int64_t largest = 1;
         uint64_t least = 1;
-        for (size_t to = from; to < most_[t].size() && largest <= size << 8; ++to) {
-          largest *= static_cast<int64_t>(most_[t][to]);
-          least *= to < operand.minSizes.size() ? operand.minSizes[to] : most_[t][to];
+        for (size_t to = from; to < ties_.largest[t].size() && largest <= size << 8; ++to) {
+          largest *= static_cast<int64_t>(ties_.largest[t][to]);
+          least *= to < operand.minSizes.size() ? operand.minSizes[to] : ties_.largest[t][to];
           const bool isLeast = options_.all || least == tensor.minSizes[d];
           add({.operand = i, .dim = from, .count = to - from + 1}, largest, isLeast, to > from);
         }
@@ -562,7 +565,6 @@ class SizeTier {
   const std::vector<FreePlace>& places_;
   const TieOptions options_;
   std::vector<size_t> order_;
-  Shapes most_;                    ///< By tensor, at the largest sizes.
   const Shapes* given_ = nullptr;  ///< By tensor, where sizes are given.
   std::vector<int64_t> numbers_;   ///< By place.
   SizeTies ties_;

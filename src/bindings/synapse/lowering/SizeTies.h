@@ -34,6 +34,7 @@ struct SizeTies {
   std::map<size_t, std::vector<SizeSource>> declared;
   int64_t multiple = 1;         ///< Nodes take sizes that are multiples of it, as parts and halves of sizes ask for.
   std::vector<uint32_t> types;  ///< By tensor, its synDataType.
+  std::vector<std::vector<uint64_t>> largest;  ///< By tensor, its sizes at the largest of all.
 };
 
 struct TieOptions {

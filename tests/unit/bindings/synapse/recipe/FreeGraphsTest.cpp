@@ -337,5 +337,77 @@ TEST_F(SynapseFreeGraphs, SetsOfSizesKeepDeclaredResults) {
   EXPECT_EQ(log.find("free dimension"), log.npos);
 }
 
+TEST_F(SynapseFreeGraphs, RunningSumsOfFreeLengths) {
+  for (const int axis : {0, 1})
+    for (const int exclusive : {0, 1})
+      for (const int reverse : {0, 1}) {
+        auto graphOf = [&] {
+          auto sizes = [](const Sizes& s) { return Sizes{s[0], s[1], 2}; };
+          ns_CumSumKernel::Params params = {axis, exclusive, reverse};
+          node("cumsum_fwd_f32", {input("x", sizes)}, {output(sizes)}, &params, sizeof params);
+        };
+        compare(graphOf, {{1, 1}, {40, 9}}, 2, 5);
+      }
+}
+
+TEST_F(SynapseFreeGraphs, RunningProductsOfFreeLengths) {
+  auto graphOf = [&] {
+    auto sizes = [](const Sizes& s) { return Sizes{3, s[0]}; };
+    ns_CumSumKernel::Params params = {1, 0, 0};  // ns_CumProdKernel has the same fields.
+    node("cumprod_fwd_f32", {input("x", sizes)}, {output(sizes)}, &params, sizeof params);
+  };
+  compare(graphOf, {{1}, {17}}, 1);
+}
+
+TEST_F(SynapseFreeGraphs, RollsOfFreeSizes) {
+  for (const int shift : {1, -2, 7, 40, -33}) {
+    auto graphOf = [&] {
+      auto sizes = [](const Sizes& s) { return Sizes{s[0], s[1]}; };
+      ns_RollKernel::Params params = {};
+      params.shifts[0] = shift;
+      params.dims[0] = 1;
+      node("roll_f32", {input("x", sizes)}, {output(sizes)}, &params, sizeof params);
+    };
+    compare(graphOf, {{1, 1}, {6, 12}}, 2, 6);
+  }
+}
+
+TEST_F(SynapseFreeGraphs, ImagesOfFreeSizesAreResampled) {
+  // Channels, width, height, batch.
+  auto image = [](const Sizes& s) { return Sizes{2, s[0], s[1], s[2]}; };
+  const Bounds bounds = {{2, 3, 1}, {14, 11, 4}};
+  auto fixed = [](const Sizes& s) { return Sizes{2, 5, 4, s[2]}; };
+  for (const bool isLinear : {false, true}) {
+    auto graphOf = [&] {
+      ns_ResizeKernel::Params params = {};
+      params.mode = isLinear ? RESIZE_INTER_LINEAR : RESIZE_INTER_NEAREST;
+      params.coordTransMode = isLinear ? HALF_PIXEL_MODE : ASYMMETRIC_MODE;
+      params.nearestMode = FLOOR;
+      params.size1 = 5;
+      params.size2 = 4;
+      node("resize_fwd_f32", {input("x", image)}, {output(fixed)}, &params, sizeof params);
+    };
+    compare(graphOf, bounds, 3);
+  }
+  auto scaled = [&] {
+    ns_ResizeKernel::Params params = {};
+    params.mode = RESIZE_INTER_LINEAR;
+    params.coordTransMode = HALF_PIXEL_MODE;
+    params.useScales = true;
+    params.scaleDim1 = 2;
+    params.scaleDim2 = 1.5f;
+    auto large = [](const Sizes& s) { return Sizes{2, s[0] * 2, s[1] * 3 / 2, s[2]}; };
+    node("resize_fwd_f32", {input("x", image)}, {output(large)}, &params, sizeof params);
+  };
+  compare(scaled, bounds, 3);
+  auto adaptive = [&] {
+    ns_AdaptiveAvgPool::Params params = {};
+    params.outputWidth = 5;
+    params.outputHeight = 4;
+    node("adaptive_avg_pool_2d_fwd_f32", {input("x", image)}, {output(fixed)}, &params, sizeof params);
+  };
+  compare(adaptive, bounds, 3);
+}
+
 }  // namespace
 }  // namespace hpu::testing
