@@ -9,26 +9,17 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/lowering/GraphLowering.h"
+#include "bindings/synapse/lowering/LoneNodes.h"
 #include "bindings/synapse/lowering/NodeOrder.h"
+#include "bindings/synapse/lowering/WaysToTie.h"
 
 namespace hpu::synapse {
 namespace {
 
-using Dims = std::vector<uint64_t>;
-using Shapes = std::vector<Dims>;  // By operand or by tensor; empty: to be inferred.
-
 /// Sizes that are halved or split in parts fit together only at multiples of these.
 constexpr int64_t kTieMultiples[] = {1, 2, 4, 8, 16, 12, 64};
-/// Of a node's sizes, for which all ways to make some equal are tried (203 ways).
-constexpr size_t kMostTriedPlaces = 6;
 /// Ways to read the declared sizes of one node's results.
 constexpr size_t kMostReadings = 64;
-/// Nodes lowered alone, in all; a graph that asks for more has each set of sizes compiled.
-constexpr size_t kMostTrials = 20000;
-
-/// What nodes are lowered alone with.
-const ChangingSizes kChanging;
-
 /// The first primes from 101 on: no number of a graph is likely to have one as a factor.
 std::vector<int64_t> largePrimes(size_t count) {
   std::vector<int64_t> primes;
@@ -43,7 +34,7 @@ std::vector<int64_t> largePrimes(size_t count) {
 class SizeTier {
  public:
   SizeTier(const GraphDescription& source, const std::vector<FreePlace>& places, const TieOptions& options)
-      : source_(source), places_(places), options_(options) {}
+      : source_(source), places_(places), options_(options), nodes_(source) {}
 
   StatusOr<SizeTies> run() {
     HPU_RETURN_IF_ERROR(prepare());
@@ -70,6 +61,7 @@ class SizeTier {
   StatusOr<Shapes> declared(const SizeTies& ties, const std::vector<int64_t>& sizes) {
     HPU_ASSIGN(order_, orderNodes(source_));
     ties_ = ties;
+    nodes_.setTypes(&ties_.types);
     numbers_ = sizes;
     start();
     // Sizes that declared ones come from.
@@ -96,8 +88,8 @@ class SizeTier {
         isAsked = isAsked || (isNeeded[t] && results[i].empty());
       }
       if (isAsked) {
-        std::optional<Shapes> inferred = infer(n, inputs, results);
-        if (!inferred) return why_;
+        std::optional<Shapes> inferred = nodes_.infer(n, inputs, results);
+        if (!inferred) return nodes_.why();
         results = std::move(*inferred);
       }
       for (size_t i = 0; i < outputs.size(); ++i)
@@ -111,6 +103,7 @@ class SizeTier {
     if (!prepare().ok()) return;
     const Shapes given = actual;
     given_ = &given;
+    nodes_.setChanging(false);
     numbers_ = sizes;
     ties_.firsts.resize(places_.size());
     std::iota(ties_.firsts.begin(), ties_.firsts.end(), size_t{0});
@@ -132,6 +125,7 @@ class SizeTier {
     HPU_ASSIGN(order_, orderNodes(source_));
     HPU_ASSIGN(LoweredGraph most, lowerGraph(source_, {}, /*inferenceOnly=*/true));
     ties_.types = std::move(most.types);
+    nodes_.setTypes(&ties_.types);
     for (auto& sizes : most.sizes) ties_.largest.push_back(sizes.value_or(Dims()));
     follows_.resize(source_.nodes.size());
     memo_.resize(source_.nodes.size());
@@ -149,47 +143,6 @@ class SizeTier {
   }
 
   // ---- one node ----------------------------------------------------------------------------------
-
-  /// Sizes of its results for those of its operands; nullopt: it refuses them. `results`: empty ones are inferred.
-  std::optional<Shapes> infer(size_t n, const Shapes& inputs, const Shapes& results) {
-    if (++trials_ > kMostTrials) return std::nullopt;
-    GraphDescription alone;
-    alone.target = source_.target;
-    alone.inference = source_.inference;
-    alone.nodes.push_back(source_.nodes[n]);
-    NodeDescription& node = alone.nodes.front();
-    node.after.clear();
-    std::map<int32_t, int32_t> moved;
-    auto move = [&](std::vector<int32_t>& operands, const Shapes& sizes, bool isResult) {
-      for (size_t i = 0; i < operands.size(); ++i) {
-        if (operands[i] == kNoTensor) continue;
-        auto [at, isNew] = moved.try_emplace(operands[i], static_cast<int32_t>(alone.tensors.size()));
-        const auto t = static_cast<size_t>(operands[i]);
-        operands[i] = at->second;
-        if (!isNew) continue;
-        TensorDescription& tensor = alone.tensors.emplace_back(source_.tensors[t]);
-        const bool isValue = tensor.section == kNoSection || source_.sections[tensor.section].isConst ||
-                             !source_.sections[tensor.section].persistent;
-        if (!isValue || isResult) tensor.hostData = nullptr;
-        tensor.section = kNoSection;
-        tensor.strides.clear();
-        tensor.permutation.clear();
-        if (tensor.dataType == 0) tensor.dataType = ties_.types[t];
-        tensor.maxSizes = tensor.minSizes = sizes[i];
-      }
-    };
-    move(node.inputs, inputs, false);
-    move(node.outputs, results, true);
-    StatusOr<LoweredGraph> lowered = lowerGraph(alone, {}, /*inferenceOnly=*/true, given_ ? nullptr : &kChanging);
-    if (!lowered.ok()) {
-      why_ = Status(StatusCode::kUnimplemented, lowered.status().message());
-      return std::nullopt;
-    }
-    Shapes found;
-    for (int32_t t : node.outputs)
-      found.push_back(t == kNoTensor ? Dims() : lowered->sizes[static_cast<size_t>(t)].value_or(Dims()));
-    return found;
-  }
 
   Shapes inputsOf(size_t n, const Shapes& sizes) const {
     Shapes inputs;
@@ -219,7 +172,7 @@ class SizeTier {
     Shapes results;
     for (int32_t t : source_.nodes[n].outputs)
       results.push_back(t == kNoTensor || changes(t) ? Dims() : source_.tensors[static_cast<size_t>(t)].maxSizes);
-    const std::optional<Shapes> found = infer(n, inputsOf(n, ties_.largest), results);
+    const std::optional<Shapes> found = nodes_.infer(n, inputsOf(n, ties_.largest), results);
     known = found ? Follows::kYes : Follows::kNo;
     for (size_t i = 0; found && i < found->size(); ++i) {
       const int32_t t = source_.nodes[n].outputs[i];
@@ -239,16 +192,18 @@ class SizeTier {
     const Follows follow = follows(n);
     for (const bool inferred : {follow == Follows::kYes, follow != Follows::kYes}) {
       if (inferred && follow == Follows::kNo) continue;
-      if (auto found = inferred ? infer(n, inputs, fixedResults(n)) : readDeclared(n, inputs, sources)) return found;
+      if (auto found = inferred ? nodes_.infer(n, inputs, fixedResults(n)) : readDeclared(n, inputs, sources))
+        return found;
     }
     return std::nullopt;
   }
 
   // ---- declared sizes ----------------------------------------------------------------------------
 
-  /// What a declared size may be, likeliest first: what the node reads of the same bounds, in its order; products and
-  /// parts of it; then sizes that it does not read.
-  std::vector<SizeSource> candidates(size_t n, const TensorDescription& tensor, size_t d, const Shapes& inputs) const {
+  /// What a declared size may be, the `likeliest` ones first: what the node reads of the same bounds, in its order;
+  /// products and parts of it; then sizes that it does not read.
+  std::vector<SizeSource> candidates(size_t n, const TensorDescription& tensor, size_t d, const Shapes& inputs,
+                                     size_t& likeliest) const {
     struct Candidate {
       SizeSource source;
       int rank;
@@ -290,10 +245,11 @@ class SizeTier {
     Dims numbers;
     for (const Candidate& one : all) {
       const uint64_t number = sizesFrom({one.source}, inputs).front();
-      if (number == 0 && !given_) continue;
+      if (number == 0 && one.source.divisor != 1) continue;
       if (std::find(numbers.begin(), numbers.end(), number) != numbers.end()) continue;
       numbers.push_back(number);
       found.push_back(one.source);
+      if (one.rank == all.front().rank) likeliest = found.size();
     }
     return found;
   }
@@ -329,10 +285,12 @@ class SizeTier {
       for (size_t d = 0; d < tensor.maxSizes.size(); ++d) {
         own[t].push_back({.factor = static_cast<int64_t>(tensor.maxSizes[d])});
         if (isFixed(tensor, d)) continue;
-        std::vector<SizeSource> from = candidates(n, tensor, d, inputs);
+        size_t likeliest = 1;
+        std::vector<SizeSource> from = candidates(n, tensor, d, inputs, likeliest);
         if (from.empty()) return std::nullopt;
-        const size_t skip = seen[tensor.maxSizes[d]]++ % from.size();
-        std::rotate(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(skip), from.end());
+        const size_t skip = seen[tensor.maxSizes[d]]++ % likeliest;
+        std::rotate(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(skip),
+                    from.begin() + static_cast<std::ptrdiff_t>(likeliest));
         choices.push_back({t, d, std::move(from)});
       }
     }
@@ -350,7 +308,7 @@ class SizeTier {
                      results[i][d] <= source_.tensors[t].maxSizes[d];
       }
       if (isWithin)
-        if (auto found = infer(n, inputs, results)) {
+        if (auto found = nodes_.infer(n, inputs, results)) {
           sources = own;
           return found;
         }
@@ -367,9 +325,8 @@ class SizeTier {
     while (true) {
       const size_t refused = pass();
       if (refused == kDone) return okStatus();
-      const Status why = why_;
-      if (trials_ > kMostTrials)
-        return unimplemented("the graph is too large to find out which of its sizes are equal");
+      const Status why = nodes_.why();
+      if (nodes_.isTired()) return unimplemented("the graph is too large to find out which of its sizes are equal");
       if (!tieFor(refused)) return why;
     }
   }
@@ -424,10 +381,10 @@ class SizeTier {
   bool tieFor(size_t n) {
     const Shapes inputs = inputsOf(n, sizes_);
     const std::vector<size_t> present = presentIn(inputs);
-    for (const std::vector<size_t>& firsts : waysToTie(present, inputs)) {
+    for (const std::vector<size_t>& firsts : waysToTie(places_, ties_.firsts, present, inputs, numbers_)) {
       std::map<size_t, std::vector<SizeSource>> sources;
       if (!tryNode(n, tiedSizes(inputs, firsts), sources)) continue;
-      ties_.firsts = present.size() <= kMostTriedPlaces ? firsts : loosened(n, inputs, present, firsts);
+      ties_.firsts = present.size() <= kMostTiedInAllWays ? firsts : loosened(n, inputs, present, firsts);
       return true;
     }
     // It reads sums or parts of sizes: these are made equal by what they come from.
@@ -441,18 +398,12 @@ class SizeTier {
       for (size_t i : reached)
         for (size_t j : reached)
           if (places_[i].largest == places_[j].largest && (!alongOneDim || places_[i].dim == places_[j].dim))
-            unite(firsts, i, j);
+            uniteFirsts(firsts, i, j);
       if (firsts == ties_.firsts) continue;
       ties_.firsts = std::move(firsts);
       return true;
     }
     return false;
-  }
-
-  static void unite(std::vector<size_t>& firsts, size_t i, size_t j) {
-    const size_t keep = std::min(firsts[i], firsts[j]), drop = std::max(firsts[i], firsts[j]);
-    for (size_t& first : firsts)
-      if (first == drop) first = keep;
   }
 
   /// First places whose number is a factor of some size.
@@ -483,65 +434,6 @@ class SizeTier {
     return inputs;
   }
 
-  /// Those with the most different sizes first, and of these the ones that join what lies at one dim.
-  std::vector<std::vector<size_t>> waysToTie(const std::vector<size_t>& present, const Shapes& inputs) const {
-    struct Way {
-      std::vector<size_t> firsts;
-      size_t joined = 0;
-      int64_t aligned = 0;
-    };
-    std::vector<Way> ways;
-    std::vector<std::vector<bool>> isAligned(present.size(), std::vector<bool>(present.size(), false));
-    for (size_t i = 0; i < present.size(); ++i)
-      for (size_t j = 0; j < present.size(); ++j) isAligned[i][j] = areAligned(inputs, present[i], present[j]);
-    auto add = [&](const std::vector<size_t>& blocks) {
-      Way way{ties_.firsts};
-      for (size_t i = 0; i < present.size(); ++i)
-        for (size_t j = 0; j < i; ++j) {
-          if (blocks[i] != blocks[j]) continue;
-          if (places_[present[i]].largest != places_[present[j]].largest) return;
-          way.aligned += isAligned[i][j] ? 1 : -1;
-          way.joined += way.firsts[present[i]] != way.firsts[present[j]];
-          unite(way.firsts, present[i], present[j]);
-        }
-      if (way.joined != 0) ways.push_back(std::move(way));
-    };
-    std::vector<size_t> blocks(present.size(), 0);
-    if (present.size() > kMostTriedPlaces) {
-      for (const bool aligned : {true, false}) {
-        for (size_t i = 0; i < present.size(); ++i) {
-          blocks[i] = i;
-          for (size_t j = i; j-- > 0;)
-            if (places_[present[i]].largest == places_[present[j]].largest && (!aligned || isAligned[i][j]))
-              blocks[i] = blocks[j];
-        }
-        add(blocks);
-      }
-    } else {
-      std::function<void(size_t, size_t)> fill = [&](size_t i, size_t used) {
-        if (i == present.size()) return add(blocks);
-        for (blocks[i] = 0; blocks[i] <= used; ++blocks[i]) fill(i + 1, std::max(used, blocks[i] + 1));
-      };
-      if (present.size() > 1) fill(1, 1);
-    }
-    std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
-      return a.joined != b.joined ? a.joined < b.joined : a.aligned > b.aligned;
-    });
-    std::vector<std::vector<size_t>> result;
-    for (Way& way : ways) result.push_back(std::move(way.firsts));
-    return result;
-  }
-
-  /// Whether they are the same dimension of two operands.
-  bool areAligned(const Shapes& inputs, size_t p, size_t q) const {
-    const auto one = static_cast<uint64_t>(numbers_[p]), other = static_cast<uint64_t>(numbers_[q]);
-    for (const Dims& a : inputs)
-      for (const Dims& b : inputs)
-        for (size_t d = 0; d < std::min(a.size(), b.size()); ++d)
-          if (&a != &b && a[d] == one && b[d] == other) return true;
-    return false;
-  }
-
   /// Of many that were made equal, those that need not be are apart again.
   std::vector<size_t> loosened(size_t n, const Shapes& inputs, const std::vector<size_t>& present,
                                std::vector<size_t> firsts) {
@@ -564,6 +456,7 @@ class SizeTier {
   const GraphDescription& source_;
   const std::vector<FreePlace>& places_;
   const TieOptions options_;
+  LoneNodes nodes_;
   std::vector<size_t> order_;
   const Shapes* given_ = nullptr;  ///< By tensor, where sizes are given.
   std::vector<int64_t> numbers_;   ///< By place.
@@ -573,8 +466,6 @@ class SizeTier {
   std::vector<size_t> escalations_;           ///< By node.
   std::vector<Follows> follows_;              ///< By node.
   std::vector<Memo> memo_;                    ///< By node.
-  Status why_;
-  size_t trials_ = 0;
 };
 
 }  // namespace
