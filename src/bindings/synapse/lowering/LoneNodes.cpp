@@ -48,5 +48,4 @@ std::optional<Shapes> LoneNodes::infer(size_t n, const Shapes& inputs, const Sha
   return found;
 }
 
-
 }  // namespace hpu::synapse

@@ -16,7 +16,6 @@ bool areAligned(const Shapes& inputs, uint64_t one, uint64_t other) {
   return false;
 }
 
-
 }  // namespace
 
 void uniteFirsts(std::vector<size_t>& firsts, size_t i, size_t j) {
@@ -25,8 +24,9 @@ void uniteFirsts(std::vector<size_t>& firsts, size_t i, size_t j) {
     if (first == drop) first = keep;
 }
 
-
-std::vector<std::vector<size_t>> waysToTie(const std::vector<FreePlace>& places, const std::vector<size_t>& firsts, const std::vector<size_t>& present, const Shapes& inputs, const std::vector<int64_t>& numbers) {
+std::vector<std::vector<size_t>> waysToTie(const std::vector<FreePlace>& places, const std::vector<size_t>& firsts,
+                                           const std::vector<size_t>& present, const Shapes& inputs,
+                                           const std::vector<int64_t>& numbers) {
   struct Way {
     std::vector<size_t> firsts;
     size_t joined = 0;
@@ -35,7 +35,9 @@ std::vector<std::vector<size_t>> waysToTie(const std::vector<FreePlace>& places,
   std::vector<Way> ways;
   std::vector<std::vector<bool>> isAligned(present.size(), std::vector<bool>(present.size(), false));
   for (size_t i = 0; i < present.size(); ++i)
-    for (size_t j = 0; j < present.size(); ++j) isAligned[i][j] = areAligned(inputs, static_cast<uint64_t>(numbers[present[i]]), static_cast<uint64_t>(numbers[present[j]]));
+    for (size_t j = 0; j < present.size(); ++j)
+      isAligned[i][j] =
+          areAligned(inputs, static_cast<uint64_t>(numbers[present[i]]), static_cast<uint64_t>(numbers[present[j]]));
   auto add = [&](const std::vector<size_t>& blocks) {
     Way way{firsts};
     for (size_t i = 0; i < present.size(); ++i)
@@ -73,6 +75,5 @@ std::vector<std::vector<size_t>> waysToTie(const std::vector<FreePlace>& places,
   for (Way& way : ways) result.push_back(std::move(way.firsts));
   return result;
 }
-
 
 }  // namespace hpu::synapse
