@@ -483,6 +483,7 @@ StatusOr<std::vector<std::vector<uint64_t>>> declaredSizes(const GraphDescriptio
 }
 
 void addResultSizes(const GraphDescription& graph, std::vector<std::vector<uint64_t>>& actual) {
+  if (!orderNodes(graph).ok()) return;  // It says what is wrong with the graph where that is reported.
   std::vector<bool> produced(graph.tensors.size(), false);
   for (const NodeDescription& node : graph.nodes)
     for (int32_t t : node.outputs)
@@ -492,7 +493,8 @@ void addResultSizes(const GraphDescription& graph, std::vector<std::vector<uint6
   std::vector<int64_t> sizes;
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     const TensorDescription& tensor = graph.tensors[t];
-    if (produced[t] || tensor.minSizes.empty() || (!actual[t].empty() && actual[t].size() != tensor.maxSizes.size()))
+    if (produced[t] || tensor.minSizes.size() != tensor.maxSizes.size() ||
+        (!actual[t].empty() && actual[t].size() != tensor.maxSizes.size()))
       continue;
     for (size_t d = 0; d < tensor.maxSizes.size(); ++d) {
       if (tensor.minSizes[d] == tensor.maxSizes[d]) continue;
