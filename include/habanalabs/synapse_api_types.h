@@ -83,7 +83,7 @@ typedef struct synLaunchTensorInfo {
   const char* tensorName;
   uint64_t pTensorAddress;
   synTensorType tensorType;
-  TSize tensorSize[HABANA_DIM_MAX]; /* Actual sizes; all 0: those of the graph. */
+  TSize tensorSize[HABANA_DIM_MAX]; /* Actual sizes; all 0: those of the graph. Not read beyond the rank. */
   uint64_t tensorId;
 } synLaunchTensorInfo;
 

@@ -3,7 +3,8 @@
 // that runs one op at a time compiles each kind of op once. The one thing to know: the key says
 // everything that the compiled code depends on (ops, their parameters, element types, sizes,
 // target) and nothing else (no names, no addresses); two equal keys must mean equal recipes. An op whose recipe has
-// free dimensions (CompileOptions::dimBounds) is keyed by ranks in place of sizes, which its launches give.
+// free dimensions (CompileOptions::dimBounds) is keyed by Builder::addUnsized in place of sizes, which its launches
+// give.
 //
 //   hpu::EagerKey key = hpu::EagerKey::Builder().add("gemm").add(m).add(n).add(k).build();
 //   HPU_ASSIGN(auto op, cache.executable(device, key, [&] { return compileGemm(m, n, k); }));
@@ -22,6 +23,7 @@
 #include "hpu/executable.h"
 #include "hpu/recipe.h"
 #include "hpu/status.h"
+#include "hpu/types.h"
 
 namespace hpu {
 
@@ -40,6 +42,10 @@ class HPU_API EagerKey {
     Builder& add(T value) {
       return addInt(static_cast<int64_t>(value));
     }
+    /// An operand of an op that is compiled once for all sizes (CompileOptions::dimBounds): its element type, its rank,
+    /// and which of its sizes are 0 and 1, as these are no work and are broadcast. Other sizes do not count; launches
+    /// give them (LaunchArguments::inputShapes). Sizes that have to be equal are still the op's matter.
+    Builder& addUnsized(const TensorType& type);
     EagerKey build() const;
 
    private:

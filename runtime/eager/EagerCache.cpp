@@ -59,6 +59,14 @@ EagerKey::Builder& EagerKey::Builder::add(const void* bytes, size_t size) {
   return *this;
 }
 
+EagerKey::Builder& EagerKey::Builder::addUnsized(const TensorType& type) {
+  bytes_.push_back('u');
+  addInt(static_cast<int64_t>(type.element));
+  addInt(static_cast<int64_t>(type.shape.size()));
+  for (int64_t size : type.shape) addInt(size == 0 || size == 1 ? size : 2);
+  return *this;
+}
+
 EagerKey EagerKey::Builder::build() const {
   EagerKey key;
   key.bytes_ = bytes_;

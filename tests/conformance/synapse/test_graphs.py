@@ -116,10 +116,14 @@ t = c.tensor((8, 6), f32, c.section("persistent"), min="6,1", actual="6,2", data
 y = c.tensor((8, 2, 3), f32, c.section("persistent"), name="y", min="3,2,1")
 c.node("reshape", [t, c.tensor((8, 2, 3), torch.int32, None, type=1, min="3,2,1", actual="3,2,2")], [y])
 c.expected["y"] = (from_bytes(bytes.fromhex(c.lines[1].split("data=")[1]), f32, (2, 2, 3)), None)
-c = suite.case("free_without_size")
+c = suite.case("free_reshape_declared")  # That the result has as many rows as x is what its bounds say.
 t = c.tensor((8, 6), f32, c.section("persistent"), min="6,1", actual="6,2", data=rand(2, 6).numpy().tobytes().hex())
 y = c.tensor((8, 2, 3), f32, c.section("persistent"), name="y", min="3,2,1")
-c.node("reshape", [t], [y]).fails("needs its sizes")
+c.node("reshape", [t], [y])
+c.expected["y"] = (from_bytes(bytes.fromhex(c.lines[1].split("data=")[1]), f32, (2, 2, 3)), None)
+c = suite.case("free_without_size")  # Sizes of no bounds that x has.
+t = c.tensor((8, 6), f32, c.section("persistent"), min="6,1", actual="6,2", data=rand(2, 6).numpy().tobytes().hex())
+c.node("reshape", [t], [c.tensor((7, 2, 3), f32, c.section("persistent"), min="3,2,1")]).fails("needs its sizes")
 c = suite.case("free_outside")
 t = c.tensor((8, 5), f32, c.section("persistent"), min="5,2", actual="5,1")
 c.node("identity", [t], [c.tensor((8, 5), f32, c.section("persistent"), min="5,2")]).fails("actual sizes {5, 1}", "{5, 2} to {5, 8}")

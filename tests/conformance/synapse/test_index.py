@@ -85,6 +85,10 @@ for dtype in (*FLOATS, I32):
          params("ns_GatherKernel_ParamsV2", axis=0, batchDims=1))
     tuples = torch.stack([rand(2, 3, dtype=I32, low=0, high=s) for s in (4, 5)], -1)
     case(f"gather_nd_{t}", f"gather_nd_onnx_fwd_{t}", [x, tuples], [x[tuples[..., 0].long(), tuples[..., 1].long()]])
+    # Parts outside of their dim are the nearest inside; negative ones count from its end.
+    wild = torch.stack([rand(5, dtype=I32, low=-3 * s, high=3 * s) for s in (4, 5)], -1)
+    inside = [torch.where(p < 0, p + s, p).clamp(0, s - 1).long() for p, s in zip(wild.unbind(-1), (4, 5))]
+    case(f"gather_nd_{t}_outside", f"gather_nd_onnx_fwd_{t}", [x, wild], [x[inside[0], inside[1]]])
     updates = rand(2, 3, 6, dtype=dtype, low=low, high=high)
     expected = x.clone()
     for place, update in zip(tuples.reshape(-1, 2).tolist(), updates.reshape(-1, 6)):

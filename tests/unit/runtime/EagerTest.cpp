@@ -73,6 +73,23 @@ TEST(EagerKey, DifferentSequencesAreDifferentKeys) {
   EXPECT_EQ(B().build(), EagerKey());
 }
 
+TEST(EagerKey, OperandsOfAnySizeAreOneKey) {
+  auto key = [](ElementType element, Shape shape) {
+    return EagerKey::Builder().add("add").addUnsized({element, std::move(shape)}).build();
+  };
+  const EagerKey some = key(ElementType::kF32, {5, 3});
+  for (const Shape& same : {Shape{3, 5}, Shape{2, 2}, Shape{40, 7000}, Shape{kDynamic, 4}})
+    EXPECT_TRUE(key(ElementType::kF32, same) == some);
+  for (const Shape& other : {Shape{5, 1}, Shape{1, 3}, Shape{0, 3}, Shape{5}, Shape{5, 3, 2}, Shape{}})
+    EXPECT_FALSE(key(ElementType::kF32, other) == some);
+  EXPECT_FALSE(key(ElementType::kBF16, {5, 3}) == some);
+  // Operands are told apart, and from plain numbers.
+  EXPECT_FALSE(EagerKey::Builder().addUnsized({ElementType::kF32, {2}}).addUnsized({ElementType::kF32, {1}}).build() ==
+               EagerKey::Builder().addUnsized({ElementType::kF32, {2, 1}}).build());
+  EXPECT_FALSE(EagerKey::Builder().addUnsized({ElementType::kF32, {}}).build() ==
+               EagerKey::Builder().add(static_cast<int>(ElementType::kF32)).add(0).build());
+}
+
 TEST(EagerCache, CompilesAStructureOnceAndRunsIt) {
   Device device = openSmall();
   Stream stream = Stream::create(device).value();

@@ -8,6 +8,7 @@
 #include "bindings/synapse/lowering/ElementTypes.h"
 #include "bindings/synapse/lowering/FreeSizes.h"
 #include "bindings/synapse/lowering/GraphLowering.h"
+#include "bindings/synapse/lowering/SizeTies.h"
 #include "hpu/compiler.h"
 
 namespace hpu::synapse {
@@ -74,7 +75,9 @@ StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const Compil
   if (graph.nodes.empty()) return invalidArgument("the graph has no nodes");
   if (request.freeSizes == FreeSizes::kAll) return compileFree(graph, request, /*all=*/true);
   // What is wrong with it is said of its largest sizes.
-  HPU_ASSIGN(LoweredGraph lowered, lowerGraph(graph, request.actualSizes, /*inferenceOnly=*/false));
+  std::vector<std::vector<uint64_t>> actual = request.actualSizes;
+  if (!actual.empty() && hasFreeSizes(graph)) addResultSizes(graph, actual);
+  HPU_ASSIGN(LoweredGraph lowered, lowerGraph(graph, actual, /*inferenceOnly=*/false));
   std::string note;
   if (request.freeSizes == FreeSizes::kBounded && hasFreeSizes(graph)) {
     StatusOr<CompiledGraph> free = compileFree(graph, request, /*all=*/false);

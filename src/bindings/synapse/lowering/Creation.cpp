@@ -188,7 +188,7 @@ void lowerRepeat(NodeContext& c) {
     if (!c.ok()) return;
     if (numElements(c.shape(counts)) != c.dim(x, dim))
       return (void)c.fail("needs one count for each element along the axis");
-    Value ends = scan(c, c.reshape(counts, {1, c.dim(x, dim)}), 1, "add", false, false);
+    Value ends = scan(c, c.reshape(counts, {1, c.dim(x, dim)}), 1, "add", false, false, c.largestDim(0, dim));
     Value done = c.op("less_equal", {ends, counter(c, result[static_cast<size_t>(dim)], 0, 2)});
     return c.output(0, c.gather(x, c.reduceSum(c.cast(done, ElementType::kI32), {1}, false), dim));
   }
@@ -349,7 +349,14 @@ void lowerRoll(NodeContext& c) {
     if (params.shifts[i] == 0) continue;
     int64_t dim = c.axis(params.dims[i], c.rank(x));
     if (!c.ok()) return;
-    int64_t size = c.dim(x, dim), shift = ((params.shifts[i] % size) + size) % size;
+    int64_t size = c.dim(x, dim);
+    if (c.sizesChange()) {
+      // Where each element comes from, in terms of the size.
+      Value at = c.sub(counter(c, size, 0, 1), static_cast<double>(params.shifts[i]));
+      x = c.gather(x, c.op("mod", {at, c.scalarLike(at, static_cast<double>(size))}), dim);
+      continue;
+    }
+    int64_t shift = ((params.shifts[i] % size) + size) % size;
     if (shift) x = c.concat({c.sliceDim(x, dim, size - shift, shift), c.sliceDim(x, dim, 0, size - shift)}, dim);
   }
   c.output(0, x);

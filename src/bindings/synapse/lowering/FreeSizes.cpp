@@ -9,6 +9,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/SizeTies.h"
 #include "compiler/import/SizeExamples.h"
 
 namespace hpu::synapse {
@@ -18,24 +19,15 @@ namespace {
 constexpr int64_t kLargestFree = int64_t{1} << 31;
 /// As many as a program has (recipe::kMaxSymbols).
 constexpr size_t kMostFree = 8;
-/// Sizes of the examples: primes that no number of a graph is likely to have, and multiples of them, as sizes that are
-/// halved or split in parts only fit together at these.
+/// Sizes of the examples: primes that no number of a graph is likely to have, and SizeTies::multiple of them.
 constexpr int64_t kPrimes[2][kMostFree] = {{101, 103, 107, 109, 113, 127, 131, 137},
                                            {139, 149, 151, 157, 163, 167, 173, 179}};
-constexpr int64_t kMultiples[] = {1, 2, 4, 8, 16, 12, 64};
-/// Which sizes have to be equal is found by lowering the graph; of one with more nodes all that may be are.
-constexpr size_t kMostTrialNodes = 4096;
-
 /// Bytes that each example has a copy of.
 constexpr uint64_t kMostConstants = uint64_t{512} << 20;
 
-/// A dimension of a tensor that no node produces.
-struct Place {
-  size_t tensor = 0, dim = 0;
-};
 /// Places of one size.
 struct Free {
-  std::vector<Place> places;
+  std::vector<FreePlace> places;
   int64_t least = 0, largest = 0;
   std::string name;
 };
@@ -47,15 +39,11 @@ class SizeFreer {
   StatusOr<FreeGraph> run() {
     HPU_RETURN_IF_ERROR(findPlaces());
     HPU_RETURN_IF_ERROR(placeSections());
-    if (Status status = chooseMode(); !status.ok()) {
-      if (!all_ || !pin()) return status;
-      HPU_RETURN_IF_ERROR(chooseMode());
-    }
-    splitAll();
-    if (free_.size() > kMostFree)
-      return unimplemented(strCat("it has ", free_.size(), " sizes that change, and at most ", kMostFree, " may"));
-    name();
-    return free();
+    StatusOr<FreeGraph> result = tieAndFree(/*tied=*/false);
+    // With sizes that are equal more often a graph has fewer of them, and fewer choices that depend on which is larger.
+    if (!result.ok() && hasTwins())
+      if (StatusOr<FreeGraph> fewer = tieAndFree(/*tied=*/true); fewer.ok()) return fewer;
+    return result;
   }
 
  private:
@@ -88,7 +76,6 @@ class SizeFreer {
       return unimplemented(strCat("values of ", constants,
                                   " bytes would be copied for each of several sizes; those of a ",
                                   "const section are not compiled in"));
-    std::map<int64_t, Free> bySize;
     for (size_t t = 0; t < source_.tensors.size(); ++t) {
       const TensorDescription& tensor = source_.tensors[t];
       if (isProduced(t) || !used[t] || tensor.type == kHostToDevice) continue;
@@ -100,10 +87,7 @@ class SizeFreer {
         if (all_ ? largest < 2 || isShape || tensor.hostData != nullptr : least == largest) continue;
         if (largest > kLargestFree || largest < 1) return unimplemented("a size is none that tensors have");
         isFree = true;
-        Free& one = bySize[largest];
-        one.places.push_back({t, d});
-        one.largest = largest;
-        one.least = std::max(one.least, all_ ? 2 : least);
+        places_.push_back({t, d, all_ ? 2 : least, largest});
       }
       if (!isFree) continue;
       if (tensor.hostData) return unimplemented(strCat("tensor '", tensor.name, "' has a value and free sizes"));
@@ -114,8 +98,7 @@ class SizeFreer {
       if (isProduced(t) && changes(t) && hasOrder(source_.tensors[t]))
         return unimplemented(
             strCat("tensor '", source_.tensors[t].name, "' has free sizes and a memory order of its own"));
-    for (auto& [size, one] : bySize) free_.push_back(std::move(one));
-    if (free_.empty()) return unimplemented("no size of what it reads changes");
+    if (places_.empty()) return unimplemented("no size of what it reads changes");
     return okStatus();
   }
 
@@ -153,10 +136,8 @@ class SizeFreer {
   bool changes(size_t t) const {
     const TensorDescription& tensor = source_.tensors[t];
     if (all_)
-      return isProduced(t) || std::any_of(free_.begin(), free_.end(), [&](const Free& one) {
-               return std::any_of(one.places.begin(), one.places.end(),
-                                  [&](const Place& place) { return place.tensor == t; });
-             });
+      return isProduced(t) ||
+             std::any_of(places_.begin(), places_.end(), [&](const FreePlace& place) { return place.tensor == t; });
     return !tensor.minSizes.empty() && tensor.minSizes != tensor.maxSizes;
   }
 
@@ -167,53 +148,28 @@ class SizeFreer {
     return static_cast<uint64_t>(count);
   }
 
-  /// The graph for these sizes. `declares`: results have the sizes that theirs say, else those that follow.
-  StatusOr<LoweredGraph> lower(const Sizes& sizes, bool declares) const {
+  /// The graph for these sizes.
+  StatusOr<LoweredGraph> lower(const Sizes& sizes) const {
     GraphDescription graph = source_;
+    std::vector<int64_t> byPlace;
+    for (size_t entry : entries_) byPlace.push_back(sizes[entry]);
+    HPU_ASSIGN(std::vector<std::vector<uint64_t>> declared, declaredSizes(source_, places_, ties_, byPlace, all_));
     for (size_t t = 0; t < graph.tensors.size(); ++t) {
-      TensorDescription& tensor = graph.tensors[t];
-      tensor.sectionOffset = offsets_[t];
-      if (!isProduced(t) || !changes(t)) continue;
-      std::optional<std::vector<uint64_t>> scaled;
-      if (declares) scaled = scaledTo(tensor, sizes);
-      tensor.maxSizes = tensor.minSizes = scaled.value_or(std::vector<uint64_t>());
+      graph.tensors[t].sectionOffset = offsets_[t];
+      if (isProduced(t) && changes(t)) graph.tensors[t].maxSizes = declared[t];
     }
-    for (size_t i = 0; i < free_.size(); ++i)
-      for (const Place& place : free_[i].places)
-        graph.tensors[place.tensor].maxSizes[place.dim] = static_cast<uint64_t>(sizes[i]);
+    for (size_t p = 0; p < places_.size(); ++p)
+      graph.tensors[places_[p].tensor].maxSizes[places_[p].dim] = static_cast<uint64_t>(byPlace[p]);
     for (size_t t = 0; t < graph.tensors.size(); ++t)
-      if (!isProduced(t)) graph.tensors[t].minSizes = graph.tensors[t].maxSizes;
-    return lowerGraph(graph, {}, /*inferenceOnly=*/false);
+      if (!isProduced(t) || changes(t)) graph.tensors[t].minSizes = graph.tensors[t].maxSizes;
+    ChangingSizes changing;
+    if (!all_) changing.largest = ties_.largest;
+    return lowerGraph(graph, {}, /*inferenceOnly=*/false, &changing);
   }
 
-  /// A result's sizes as multiples of the one free size whose largest value divides them; nullopt: of several.
-  std::optional<std::vector<uint64_t>> scaledTo(const TensorDescription& tensor, const Sizes& sizes) const {
-    std::vector<uint64_t> scaled = tensor.maxSizes;
-    for (size_t d = 0; d < scaled.size(); ++d) {
-      const auto size = static_cast<int64_t>(scaled[d]);
-      if (all_ ? size < 2 : leastOf(tensor, d) == size) continue;
-      size_t found = free_.size();
-      for (size_t i = 0; i < free_.size(); ++i) {
-        if (free_[i].largest == size) {
-          found = i;
-          break;
-        }
-        if (all_ || free_[i].largest < 2 || size % free_[i].largest != 0) continue;
-        if (found != free_.size() && sizes[found] != sizes[i]) return std::nullopt;
-        found = i;
-      }
-      if (found == free_.size()) {
-        if (all_) continue;
-        return std::nullopt;
-      }
-      scaled[d] = static_cast<uint64_t>(size / free_[found].largest * sizes[found]);
-    }
-    return scaled;
-  }
-
-  Sizes primes(int row, int64_t multiple) const {
+  Sizes primes(int row) const {
     Sizes sizes;
-    for (size_t i = 0; i < free_.size(); ++i) sizes.push_back(kPrimes[row][i % kMostFree] * multiple);
+    for (size_t i = 0; i < free_.size(); ++i) sizes.push_back(kPrimes[row][i % kMostFree] * ties_.multiple);
     return sizes;
   }
   Sizes largest() const {
@@ -222,111 +178,63 @@ class SizeFreer {
     return sizes;
   }
 
-  /// How results get their sizes, and by what primes are multiplied, so that the graph fits together.
-  Status chooseMode() {
-    Status first;
-    for (const bool declares : {false, true}) {
-      StatusOr<LoweredGraph> most = lower(largest(), declares);
-      if (most.ok() && !fitsDeclared(*most)) most = unimplemented("results would have other sizes than declared");
-      if (!most.ok()) {
-        if (first.ok()) first = most.status();
-        continue;
-      }
-      for (const int64_t multiple : kMultiples) {
-        StatusOr<LoweredGraph> one = lower(primes(0, multiple), declares);
-        if (one.ok()) {
-          declares_ = declares;
-          multiple_ = multiple;
-          return okStatus();
-        }
-        if (first.ok()) first = one.status();
-      }
+  /// Which sizes there are, and the graph for all of them. `tied`: those of equal bounds are one.
+  StatusOr<FreeGraph> tieAndFree(bool tied) {
+    StatusOr<SizeTies> ties = tieSizes(source_, places_, {.all = all_, .tied = tied});
+    if (!ties.ok() && all_ && pin()) ties = tieSizes(source_, places_, {.all = all_, .tied = tied});
+    if (!ties.ok()) return ties.status();
+    ties_ = std::move(*ties);
+    free_.clear();
+    entries_.clear();
+    for (size_t p = 0; p < places_.size(); ++p) {
+      const FreePlace& place = places_[p];
+      const bool isFirst = ties_.firsts[p] == p;
+      entries_.push_back(isFirst ? free_.size() : entries_[ties_.firsts[p]]);
+      if (isFirst) free_.emplace_back().largest = place.largest;
+      Free& one = free_[entries_.back()];
+      one.places.push_back(place);
+      one.least = std::max(one.least, place.least);  // That all of them may have.
     }
-    return unimplemented(first.message());
+    if (free_.size() > kMostFree)
+      return unimplemented(strCat("it has ", free_.size(), " sizes that change, and at most ", kMostFree, " may"));
+    name();
+    return free();
+  }
+
+  /// Whether sizes are apart that may be one.
+  bool hasTwins() const {
+    std::set<int64_t> largest;
+    return std::any_of(free_.begin(), free_.end(),
+                       [&](const Free& one) { return !largest.insert(one.largest).second; });
   }
 
   /// Of sizes that are free though nobody has said so some may not change: the length of index tuples, groups of
-  /// channels. Those with which the graph does not fit together when they alone change stay as they are.
+  /// channels. Those with which the graph does not fit together when they, or all that are as large, alone change stay
+  /// as they are.
   bool pin() {
-    std::vector<Free> kept;
-    for (size_t i = 0; i < free_.size(); ++i) {
-      bool works = false;
-      for (const int64_t multiple : kMultiples)
-        for (const bool declares : {false, true}) {
-          Sizes sizes = largest();
-          sizes[i] = kPrimes[0][0] * multiple;
-          works = works || lower(sizes, declares).ok();
-        }
-      if (works) kept.push_back(free_[i]);
-    }
-    const bool isFewer = !kept.empty() && kept.size() < free_.size();
-    if (isFewer) free_ = std::move(kept);
-    return isFewer;
-  }
-
-  bool fitsDeclared(const LoweredGraph& most) const {
-    for (size_t t = 0; t < source_.tensors.size(); ++t) {
-      const std::vector<uint64_t>& declared = source_.tensors[t].maxSizes;
-      if (!isProduced(t) || declared.empty() || !most.sizes[t]) continue;
-      const std::vector<uint64_t>& got = *most.sizes[t];
-      if (got.size() != declared.size()) return false;
-      for (size_t d = 0; d < got.size(); ++d)
-        if (all_ ? got[d] != declared[d] : got[d] > declared[d]) return false;
-    }
-    return true;
-  }
-
-  /// Places that may have another size than the others of their entry become an entry of their own.
-  void splitAll() {
-    for (size_t i = 0; i < free_.size(); ++i) {
-      const size_t count = free_[i].places.size();
-      if (count < 2 || count * count * source_.nodes.size() > kMostTrialNodes) continue;
-      std::vector<Place> tied = free_[i].places, loose;
-      for (size_t j = 1; j < tied.size();) {
-        std::vector<Place> fewer = tied, more = loose;
-        more.push_back(fewer[j]);
-        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(j));
-        if (works(i, fewer, more)) {
-          tied = fewer;
-          loose = more;
-        } else {
-          ++j;
-        }
+    auto works = [&](const std::vector<FreePlace>& places) {
+      return tieSizes(source_, places, {.all = all_, .tied = false}).ok();
+    };
+    std::map<int64_t, std::vector<FreePlace>> bySize;
+    for (const FreePlace& place : places_) bySize[place.largest].push_back(place);
+    std::vector<FreePlace> kept;
+    for (const auto& [size, places] : bySize) {
+      if (works(places)) {
+        kept.insert(kept.end(), places.begin(), places.end());
+      } else if (places.size() > 1) {
+        std::copy_if(places.begin(), places.end(), std::back_inserter(kept),
+                     [&](const FreePlace& place) { return works({place}); });
       }
-      if (loose.empty()) continue;
-      Free rest = free_[i];
-      rest.places = loose;
-      free_[i].places = tied;
-      bound(free_[i]);
-      bound(rest);
-      free_.insert(free_.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(rest));
     }
-  }
-  /// The least size that all places may have.
-  void bound(Free& one) const {
-    one.least = 0;
-    for (const Place& place : one.places)
-      one.least = std::max(one.least, all_ ? 2 : leastOf(source_.tensors[place.tensor], place.dim));
-  }
-  bool works(size_t i, const std::vector<Place>& tied, const std::vector<Place>& loose) {
-    std::vector<Free> kept = free_;
-    Free rest = free_[i];
-    rest.places = loose;
-    free_[i].places = tied;
-    free_.insert(free_.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(rest));
-    Sizes sizes = primes(0, multiple_);
-    // The others keep sizes of their own, and these two get ones that nobody has.
-    sizes[i] = 193 * multiple_;
-    sizes[i + 1] = 197 * multiple_;
-    const bool isFine = lower(sizes, declares_).ok();
-    free_ = std::move(kept);
-    return isFine;
+    const bool isFewer = !kept.empty() && kept.size() < places_.size();
+    if (isFewer) places_ = std::move(kept);
+    return isFewer;
   }
 
   void name() {
     std::set<std::string> taken;
     for (Free& one : free_) {
-      const Place& place = one.places.front();
+      const FreePlace& place = one.places.front();
       std::string name;
       for (char c : source_.tensors[place.tensor].name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || all_)
@@ -344,7 +252,7 @@ class SizeFreer {
     auto add = [&](const Sizes& sizes, bool isNeeded) -> Status {
       auto& named = examples.sizes.emplace_back();
       for (size_t i = 0; i < free_.size(); ++i) named[free_[i].name] = sizes[i];
-      StatusOr<LoweredGraph> lowered = lower(sizes, declares_);
+      StatusOr<LoweredGraph> lowered = lower(sizes);
       if (lowered.ok()) {
         graphs.push_back(std::move(*lowered));
         return okStatus();
@@ -352,26 +260,26 @@ class SizeFreer {
       examples.sizes.pop_back();
       return isNeeded ? unimplemented(lowered.status().message()) : okStatus();
     };
-    HPU_RETURN_IF_ERROR(add(primes(0, multiple_), true));
-    HPU_RETURN_IF_ERROR(add(primes(1, multiple_), true));
+    HPU_RETURN_IF_ERROR(add(primes(0), true));
+    HPU_RETURN_IF_ERROR(add(primes(1), true));
     // What is chosen by a size is seen where sizes are small, and where they are as large as they get. A graph may not
     // fit together at some of these; a launch is told so by the program's guards.
     Sizes small, large, even;
     for (size_t i = 0; i < free_.size(); ++i) {
       const auto step = static_cast<int64_t>(i);
-      even.push_back((kPrimes[0][i % kMostFree] + 1) * multiple_);
-      small.push_back(std::clamp((2 + step) * multiple_, std::max<int64_t>(free_[i].least, 1), free_[i].largest));
-      large.push_back(all_ ? 2048 * multiple_ + step
-                           : std::max(free_[i].largest - step * multiple_, std::max<int64_t>(free_[i].least, 2)));
+      even.push_back((kPrimes[0][i % kMostFree] + 1) * ties_.multiple);
+      small.push_back(std::clamp((2 + step) * ties_.multiple, std::max<int64_t>(free_[i].least, 1), free_[i].largest));
+      large.push_back(all_ ? 2048 * ties_.multiple + step
+                           : std::max(free_[i].largest - step * ties_.multiple, std::max<int64_t>(free_[i].least, 2)));
     }
     HPU_RETURN_IF_ERROR(add(small, false));
     HPU_RETURN_IF_ERROR(add(large, false));
     HPU_RETURN_IF_ERROR(add(even, false));  // Primes are odd.
-    HPU_ASSIGN(LoweredGraph most, lower(largest(), declares_));
+    HPU_ASSIGN(LoweredGraph most, lower(largest()));
 
     result.dims.resize(source_.tensors.size());
     for (const Free& one : free_) {
-      const bool isSaid = std::any_of(one.places.begin(), one.places.end(), [&](const Place& place) {
+      const bool isSaid = std::any_of(one.places.begin(), one.places.end(), [&](const FreePlace& place) {
         return std::find(most.inputs.begin(), most.inputs.end(), static_cast<int32_t>(place.tensor)) !=
                most.inputs.end();
       });
@@ -379,7 +287,7 @@ class SizeFreer {
         return unimplemented(strCat("size ", one.places.front().dim, " of tensor '",
                                     source_.tensors[one.places.front().tensor].name, "' is that of no input"));
       result.bounds[one.name] = {one.least, all_ ? kLargestFree : one.largest};
-      for (const Place& place : one.places) {
+      for (const FreePlace& place : one.places) {
         auto& dims = result.dims[place.tensor];
         dims.resize(source_.tensors[place.tensor].maxSizes.size());
         dims[place.dim] = one.name;
@@ -408,7 +316,7 @@ class SizeFreer {
   std::string belowDeclared() const {
     Sizes sizes;
     for (const Free& one : free_) sizes.push_back(one.least);
-    StatusOr<LoweredGraph> least = lower(sizes, declares_);
+    StatusOr<LoweredGraph> least = lower(sizes);
     std::string lines;
     for (size_t t = 0; least.ok() && t < source_.tensors.size(); ++t) {
       const TensorDescription& tensor = source_.tensors[t];
@@ -426,8 +334,9 @@ class SizeFreer {
   std::vector<bool> produced_;
   std::vector<uint64_t> offsets_;
   std::vector<Free> free_;
-  bool declares_ = false;
-  int64_t multiple_ = 1;
+  std::vector<FreePlace> places_;
+  std::vector<size_t> entries_;  ///< By place, into free_.
+  SizeTies ties_;
 };
 
 }  // namespace

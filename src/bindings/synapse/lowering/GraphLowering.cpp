@@ -24,10 +24,11 @@ bool isData(const TensorDescription& tensor) {
 class GraphLowering {
  public:
   GraphLowering(const GraphDescription& source, const std::vector<std::vector<uint64_t>>& actualSizes,
-                bool inferenceOnly)
+                bool inferenceOnly, const ChangingSizes* changing)
       : source_(source),
         actualSizes_(actualSizes),
         inferenceOnly_(inferenceOnly),
+        changing_(changing),
         graph_(std::make_unique<Graph>(source.name)),
         states_(source.tensors.size()) {}
 
@@ -67,6 +68,7 @@ class GraphLowering {
   const GraphDescription& source_;
   const std::vector<std::vector<uint64_t>>& actualSizes_;
   bool inferenceOnly_;
+  const ChangingSizes* changing_;
   std::unique_ptr<Graph> graph_;
   std::vector<TensorState> states_;
   SectionMemory memory_;
@@ -220,6 +222,12 @@ StatusOr<OperandSlot> GraphLowering::operand(Emitter& e, int32_t index) {
   const TensorDescription& tensor = source_.tensors[t];
   TensorState& state = states_[t];
   OperandSlot slot{&tensor, {}, state.shape, state.type};
+  if (changing_) {
+    slot.changes = true;
+    if (t < changing_->largest.size())
+      for (size_t d = changing_->largest[t].size(); d-- > 0;)
+        slot.largest.push_back(static_cast<int64_t>(changing_->largest[t][d]));
+  }
   if (!isData(tensor)) {
     if (!state.shape && !tensor.hostData) return invalidArgument(strCat(tensorTitle(t), " has no sizes"));
     return slot;
@@ -364,8 +372,8 @@ StatusOr<LoweredGraph> GraphLowering::run() {
 }  // namespace
 
 StatusOr<LoweredGraph> lowerGraph(const GraphDescription& graph, const std::vector<std::vector<uint64_t>>& actualSizes,
-                                  bool inferenceOnly) {
-  return GraphLowering(graph, actualSizes, inferenceOnly).run();
+                                  bool inferenceOnly, const ChangingSizes* changing) {
+  return GraphLowering(graph, actualSizes, inferenceOnly, changing).run();
 }
 
 }  // namespace hpu::synapse

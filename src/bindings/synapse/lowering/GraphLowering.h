@@ -24,10 +24,16 @@ struct LoweredGraph {
   std::string log;
 };
 
+/// Of a graph that is lowered for several sizes of its inputs, which must come to the same ops.
+struct ChangingSizes {
+  std::vector<std::vector<uint64_t>> largest;  ///< By tensor, how large its sizes get; empty: nothing says.
+};
+
 /// `actualSizes` by tensor index, or empty: CompileRequest::actualSizes.
 /// `inferenceOnly`: no outputs are needed, and a tensor without value or section counts as given.
+/// `changing`: no op may be chosen by a size; must live until this returns.
 /// Errors: the code that all faulty nodes share (kUnimplemented, kResourceExhausted ...), else kInvalidArgument.
 StatusOr<LoweredGraph> lowerGraph(const GraphDescription& graph, const std::vector<std::vector<uint64_t>>& actualSizes,
-                                  bool inferenceOnly);
+                                  bool inferenceOnly, const ChangingSizes* changing = nullptr);
 
 }  // namespace hpu::synapse

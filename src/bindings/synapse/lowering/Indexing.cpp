@@ -33,7 +33,8 @@ Value wrapIndices(NodeContext& c, Value indices, int64_t size) {
   if (size > INT32_MAX) return c.unsupported(strCat("an indexed dim of ", size, " elements"));
   Value narrow = c.cast(indices, ElementType::kI32);
   Value isNegative = c.op("less", {narrow, c.scalarLike(narrow, 0)});
-  return c.where(isNegative, c.add(narrow, c.scalarLike(narrow, static_cast<double>(size))), narrow);
+  Value wrapped = c.where(isNegative, c.add(narrow, c.scalarLike(narrow, static_cast<double>(size))), narrow);
+  return c.max(c.min(wrapped, c.scalarLike(narrow, static_cast<double>(size - 1))), c.scalarLike(narrow, 0));
 }
 
 Value plainIndices(NodeContext& c, Value indices) {
@@ -50,7 +51,7 @@ Value scatterAlong(NodeContext& c, Value x, Value indices, Value updates, int64_
   return c.cast(c.op("scatter_elements", {x, indices, updates}, {{"axis", dim}, {"mode", std::string(mode)}}), type);
 }
 
-Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse) {
+Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse, int64_t largest) {
   if (!x.handle) return x;
   int64_t size = c.dim(x, dim);
   double neutral = op == "mul" ? 1 : 0;
@@ -58,10 +59,12 @@ Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclu
   auto moved = [&](Value v, int64_t by) {
     std::vector<int64_t> low(c.shape(v).size(), 0), high(low);
     (reverse ? high : low)[static_cast<size_t>(dim)] = by;
+    // Steps may be longer than the dim is.
+    if (largest) return c.sliceDim(c.pad(v, low, high, neutral), dim, reverse ? by : 0, size);
     return c.pad(c.sliceDim(v, dim, reverse ? by : 0, size - by), low, high, neutral);
   };
-  if (exclusive) x = size > 1 ? moved(x, 1) : c.full(c.type(x), neutral);
-  for (int64_t by = 1; by < size && c.ok(); by *= 2) x = c.op(op, {x, moved(x, by)});
+  if (exclusive) x = size > 1 || largest ? moved(x, 1) : c.full(c.type(x), neutral);
+  for (int64_t by = 1; by < (largest ? largest : size) && c.ok(); by *= 2) x = c.op(op, {x, moved(x, by)});
   return x;
 }
 

@@ -48,6 +48,16 @@ std::string NodeContext::operandName(std::string_view kind, size_t i) const {
 
 // ---- operands ------------------------------------------------------------------------------------
 
+bool NodeContext::sizesChange() const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [](const OperandSlot& slot) { return slot.changes; });
+}
+
+int64_t NodeContext::largestDim(size_t i, int64_t d) const {
+  return i < inputs_.size() && static_cast<size_t>(d) < inputs_[i].largest.size()
+             ? inputs_[i].largest[static_cast<size_t>(d)]
+             : 0;
+}
+
 bool NodeContext::isShapeTensor(size_t i) const {
   return hasInput(i) && isShapeType(inputs_[i].tensor->type);
 }

@@ -44,6 +44,8 @@ struct OperandSlot {
   std::optional<Shape> shape;
   ElementType type = ElementType::kInvalid;  ///< As declared (i8 for booleans); kInvalid: to be inferred.
   bool mayBeSmaller = false;                 ///< Of a result: `shape` is only its maximum.
+  bool changes = false;                      ///< Of an operand: its sizes are examples, and choose no ops.
+  Shape largest;                             ///< Of one that changes: how large its sizes get; empty: nothing says.
 };
 
 struct ResultSlot {
@@ -73,6 +75,10 @@ class NodeContext : public Emitter {
   /// Sizes of an operand of any tensor type; empty and a failure when it is absent.
   Shape inputShape(size_t i);
   ElementType inputType(size_t i) const { return i < inputs_.size() ? inputs_[i].type : ElementType::kInvalid; }
+  /// Whether the node is lowered for several sizes, and its ops must be the same for all.
+  bool sizesChange() const;
+  /// How large a dim of an operand gets where sizes change; 0: they do not, or nothing says.
+  int64_t largestDim(size_t i, int64_t d) const;
   bool isShapeTensor(size_t i) const;
   bool isHostTensor(size_t i) const;  ///< Host-to-device: its bytes are in inputTensor(i)->hostData.
   const TensorDescription* inputTensor(size_t i) const { return i < inputs_.size() ? inputs_[i].tensor : nullptr; }

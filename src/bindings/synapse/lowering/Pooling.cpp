@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
@@ -416,6 +416,15 @@ void lowerAvgPoolBwd(NodeContext& c) {
 
 /// [in, out]: column o averages its window.
 Value averagingMatrix(NodeContext& c, int64_t in, int64_t out) {
+  if (c.sizesChange()) {
+    Value o = counter(c, out, 1, 2), i = counter(c, in, 0, 2);
+    Value ins = c.scalarLike(o, static_cast<double>(in)), outs = c.scalarLike(o, static_cast<double>(out));
+    Value begin = c.div(c.mul(o, ins), outs);
+    Value end = c.div(c.add(c.mul(c.add(o, 1.0), ins), c.sub(outs, 1.0)), outs);
+    Value isInside = c.op("and", {c.op("less_equal", {begin, i}), c.op("less", {i, end})});
+    Value share = c.div(c.scalar(1, ElementType::kF32), c.toF32(c.sub(end, begin)));
+    return c.where(isInside, share, c.scalarLike(share, 0));
+  }
   std::vector<float> matrix(static_cast<size_t>(in * out), 0.0f);
   for (int64_t o = 0; o < out; ++o) {
     int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;

@@ -62,6 +62,13 @@ void lowerResize(NodeContext& c) {
   }
   if (outHeight < 1 || outWidth < 1 || outHeight > INT32_MAX || outWidth > INT32_MAX)
     return (void)c.fail(strCat("resizes to ", outWidth, " x ", outHeight));
+  if (c.sizesChange()) {
+    // Sizes follow from scales, or scales from sizes.
+    if (isSet(params.useScales))
+      outHeight = outWidth = kDynamic;
+    else
+      scaleH = scaleW = 0;
+  }
   Value y = c.op("resize", {c.transpose(x, {0, 3, 1, 2})},
                  {{"sizes", std::vector<int64_t>{outHeight, outWidth}},
                   {"scales", std::vector<double>{scaleH, scaleW}},

@@ -66,7 +66,9 @@ void lowerScan(NodeContext& c) {
   if (!c.ok()) return;
   ElementType type = c.element(x);
   if (isFloat(type)) x = c.toF32(x);
-  c.output(0, c.cast(scan(c, x, dim, c.row().argument, params.exclusive != 0, params.reverse != 0), type));
+  c.output(0,
+           c.cast(scan(c, x, dim, c.row().argument, params.exclusive != 0, params.reverse != 0, c.largestDim(0, dim)),
+                  type));
 }
 
 /// The number of sorted elements below each value (or not above it).
@@ -106,13 +108,15 @@ void lowerNonZero(NodeContext& c) {
                                  total, "} or more rows"));
     rows = (*declared)[0];
   }
+  int64_t largest = 1;
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) largest *= c.largestDim(0, d);
   // Of each element, how many up to it are not zero; row r is the first element where that exceeds r.
-  Value upTo = scan(c, c.cast(c.reshape(x, {total}), ElementType::kI32), 0, "add", false, false);
+  Value upTo = scan(c, c.cast(c.reshape(x, {total}), ElementType::kI32), 0, "add", false, false, largest);
   Value count = c.sliceDim(upTo, 0, total - 1, 1), row = counter(c, rows, 0, 1);
   Value found =
       c.full({ElementType::kI32, {rows}}, 0);  // Elements known not to exceed r: a binary search of all rows at once.
   int64_t step = 1;
-  while (step * 2 <= total) step *= 2;
+  while (step * 2 <= (largest ? largest : total)) step *= 2;
   for (Value one = c.scalar(1, ElementType::kI32); step > 0 && c.ok(); step /= 2) {
     Value next = c.add(found, c.scalarLike(found, static_cast<double>(step)));
     Value probe = c.gather(upTo, c.min(c.sub(next, one), c.scalarLike(found, static_cast<double>(total - 1))), 0);

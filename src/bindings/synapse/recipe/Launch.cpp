@@ -103,9 +103,25 @@ class Launcher {
                     request_.infos[scratch_.entries[place]].tensorSize))
       return {synFailedSectionValidation, strCat("tensor '", nameOf(place), "' is given twice, by entries ",
                                                  scratch_.entries[place], " and ", i, ", with other sizes")};
+    if (!recipe_.tensors()[place].dynamic && !recipe_.tensors()[place].isHostValue)
+      SYN_RETURN_IF_ERROR(checkFixed(i, tensor));
     scratch_.entries[place] = i;
     scratch_.addresses[place] = info.pTensorAddress;
     return info.pTensorAddress ? placeSection(place, info.pTensorAddress) : Result();
+  }
+
+  /// Sizes of a tensor that has one set of them need not be given; those that are must be these.
+  Result checkFixed(uint32_t i, const TensorDescription& tensor) const {
+    const TSize* given = request_.infos[i].tensorSize;
+    const size_t rank = tensor.maxSizes.size();
+    if (std::all_of(given, given + rank, [](TSize size) { return size == 0; })) return {};
+    for (size_t d = 0; d < rank; ++d)
+      if (given[d] != tensor.maxSizes[d])
+        return {synFailedDynamicPatching, strCat("entry ", i, ": tensor '", tensor.name, "': size ", d, " is ",
+                                                 given[d], ", and the recipe was compiled for ", tensor.maxSizes[d],
+                                                 " alone; give it a least size "
+                                                 "(synTensorSetGeometry) if launches differ in it")};
+    return {};
   }
 
   /// A section's start follows from each of its tensors, and from all in the same way.

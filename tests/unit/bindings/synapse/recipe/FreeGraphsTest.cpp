@@ -274,5 +274,140 @@ TEST_F(SynapseFreeGraphs, WeightsAreUpdatedInPlaceForAnyBatch) {
   compare(graphOf, {{1}, {64}}, 1);
 }
 
+TEST_F(SynapseFreeGraphs, SizesOfOneBoundAreApart) {
+  // Rows and columns have the same bounds in all tensors; both are free, and a split and a reshape say which is which.
+  auto graphOf = [&] {
+    auto whole = [](const Sizes& s) { return Sizes{4, s[0], s[1]}; };
+    auto parted = [](const Sizes& s) { return Sizes{2, 2, s[0], s[1]}; };
+    auto part = [](const Sizes& s) { return Sizes{2, 1, s[0], s[1]}; };
+    synTensor sum = inner(whole), quarters = inner(parted), first = inner(part);
+    node("add_fwd_f32", {input("x", whole), input("z", whole)}, {sum});
+    node("reshape", {sum}, {quarters});
+    synSplitParams along = {1};
+    node("split", {quarters}, {first, inner(part)}, &along, sizeof along);
+    node("relu_fwd_f32", {first}, {output(part)});
+  };
+  compare(graphOf, {{1, 1}, {8, 8}}, 2);
+}
+
+TEST_F(SynapseFreeGraphs, ProductsOfSizesOfOneBound) {
+  // Rows and columns of the product are two, though all launches below have them equal.
+  auto graphOf = [&] {
+    auto left = [](const Sizes& s) { return Sizes{s[1], s[0], s[2]}; };
+    auto right = [](const Sizes& s) { return Sizes{s[0], s[1], s[2]}; };
+    auto square = [](const Sizes& s) { return Sizes{s[0], s[0], s[2]}; };
+    synTensor product = inner(square);
+    const synGEMMParams plain = {false, false};
+    node("batch_gemm", {input("a", left), input("b", right)}, {product}, &plain, sizeof plain);
+    node("add_fwd_f32", {product, input("c", square)}, {output(square)});
+  };
+  compare(graphOf, {{2, 2, 2}, {9, 9, 9}}, 4);
+}
+
+TEST_F(SynapseFreeGraphs, ReshapesOfSumsFollowTheirDeclaration) {
+  // No input has the sizes s0 + 3 and (s0 + 3) * s1, and only the reshape's result is declared to.
+  auto graphOf = [&] {
+    synTensor x = input("x", [](const Sizes& s) { return Sizes{6, s[0], s[1]}; });
+    synTensor z = input("z", [](const Sizes& s) { return Sizes{6, 3, s[1]}; });
+    synTensor joined = inner([](const Sizes& s) { return Sizes{6, s[0] + 3, s[1]}; });
+    synConcatenateParams along = {1};
+    node("concat", {x, z}, {joined}, &along, sizeof along);
+    auto flat = [](const Sizes& s) { return Sizes{3, 2, (s[0] + 3) * s[1]}; };
+    synTensor reshaped = inner(flat);
+    node("reshape", {joined}, {reshaped});
+    node("relu_fwd_f32", {reshaped}, {output(flat)});
+  };
+  compare(graphOf, {{1, 1}, {11, 7}}, 2);
+}
+
+TEST_F(SynapseFreeGraphs, SetsOfSizesKeepDeclaredResults) {
+  // That z is as long as x has elements is more than bounds say, so each set of sizes is compiled: the sizes of what
+  // is split and reshaped between are then still those that are declared.
+  auto graphOf = [&] {
+    auto whole = [](const Sizes& s) { return Sizes{4, s[0], s[1]}; };
+    auto part = [](const Sizes& s) { return Sizes{2, s[0], s[1]}; };
+    auto flat = [](const Sizes& s) { return Sizes{2, s[0] * s[1]}; };
+    synTensor first = inner(part), reshaped = inner(flat);
+    synSplitParams along = {0};
+    node("split", {input("x", whole)}, {first, inner(part)}, &along, sizeof along);
+    node("reshape", {first}, {reshaped});
+    node("add_fwd_f32", {reshaped, input("z", flat)}, {output(flat)});
+  };
+  compare(graphOf, {{2, 2}, {5, 5}}, 0, 6);
+  EXPECT_EQ(log.find("free dimension"), log.npos);
+}
+
+TEST_F(SynapseFreeGraphs, RunningSumsOfFreeLengths) {
+  for (const int axis : {0, 1})
+    for (const int exclusive : {0, 1})
+      for (const int reverse : {0, 1}) {
+        auto graphOf = [&] {
+          auto sizes = [](const Sizes& s) { return Sizes{s[0], s[1], 2}; };
+          ns_CumSumKernel::Params params = {axis, exclusive, reverse};
+          node("cumsum_fwd_f32", {input("x", sizes)}, {output(sizes)}, &params, sizeof params);
+        };
+        compare(graphOf, {{1, 1}, {40, 9}}, 2, 5);
+      }
+}
+
+TEST_F(SynapseFreeGraphs, RunningProductsOfFreeLengths) {
+  auto graphOf = [&] {
+    auto sizes = [](const Sizes& s) { return Sizes{3, s[0]}; };
+    ns_CumSumKernel::Params params = {1, 0, 0};  // ns_CumProdKernel has the same fields.
+    node("cumprod_fwd_f32", {input("x", sizes)}, {output(sizes)}, &params, sizeof params);
+  };
+  compare(graphOf, {{1}, {17}}, 1);
+}
+
+TEST_F(SynapseFreeGraphs, RollsOfFreeSizes) {
+  for (const int shift : {1, -2, 7, 40, -33}) {
+    auto graphOf = [&] {
+      auto sizes = [](const Sizes& s) { return Sizes{s[0], s[1]}; };
+      ns_RollKernel::Params params = {};
+      params.shifts[0] = shift;
+      params.dims[0] = 1;
+      node("roll_f32", {input("x", sizes)}, {output(sizes)}, &params, sizeof params);
+    };
+    compare(graphOf, {{1, 1}, {6, 12}}, 2, 6);
+  }
+}
+
+TEST_F(SynapseFreeGraphs, ImagesOfFreeSizesAreResampled) {
+  // Channels, width, height, batch.
+  auto image = [](const Sizes& s) { return Sizes{2, s[0], s[1], s[2]}; };
+  const Bounds bounds = {{2, 3, 1}, {14, 11, 4}};
+  auto fixed = [](const Sizes& s) { return Sizes{2, 5, 4, s[2]}; };
+  for (const bool isLinear : {false, true}) {
+    auto graphOf = [&] {
+      ns_ResizeKernel::Params params = {};
+      params.mode = isLinear ? RESIZE_INTER_LINEAR : RESIZE_INTER_NEAREST;
+      params.coordTransMode = isLinear ? HALF_PIXEL_MODE : ASYMMETRIC_MODE;
+      params.nearestMode = FLOOR;
+      params.size1 = 5;
+      params.size2 = 4;
+      node("resize_fwd_f32", {input("x", image)}, {output(fixed)}, &params, sizeof params);
+    };
+    compare(graphOf, bounds, 3);
+  }
+  auto scaled = [&] {
+    ns_ResizeKernel::Params params = {};
+    params.mode = RESIZE_INTER_LINEAR;
+    params.coordTransMode = HALF_PIXEL_MODE;
+    params.useScales = true;
+    params.scaleDim1 = 2;
+    params.scaleDim2 = 1.5f;
+    auto large = [](const Sizes& s) { return Sizes{2, s[0] * 2, s[1] * 3 / 2, s[2]}; };
+    node("resize_fwd_f32", {input("x", image)}, {output(large)}, &params, sizeof params);
+  };
+  compare(scaled, bounds, 3);
+  auto adaptive = [&] {
+    ns_AdaptiveAvgPool::Params params = {};
+    params.outputWidth = 5;
+    params.outputHeight = 4;
+    node("adaptive_avg_pool_2d_fwd_f32", {input("x", image)}, {output(fixed)}, &params, sizeof params);
+  };
+  compare(adaptive, bounds, 3);
+}
+
 }  // namespace
 }  // namespace hpu::testing

@@ -290,17 +290,20 @@ TEST_F(SynapseFreeSizes, FilesNeedNoCompiler) {
 }
 
 TEST_F(SynapseFreeSizes, AGraphWithoutOneProgramStillLaunches) {
-  // A table with as many entries as x has columns is no expression of its size.
-  synTensor x = makeFree("x", {2}, {8}), y = makeFree("y", {2}, {8});
-  ns_CumSumKernel::Params params = {};
-  ASSERT_EQ(addNodeWith(params, "cumsum_fwd_f32", x, y), synSuccess) << hpuSynLastError();
+  // That z has twice as many elements as x has rows is more than its bounds say.
+  synTensor x = makeFree("x", {2, 2}, {2, 8}), flat = makeFree("flat", {4}, {16}, false);
+  synTensor z = makeFree("z", {4}, {16}), y = makeFree("y", {4}, {16});
+  ASSERT_EQ(addNode("reshape", {x}, {flat}, "flatten"), synSuccess) << hpuSynLastError();
+  ASSERT_EQ(addNode("add_fwd_f32", {flat, z}, {y}, "sum"), synSuccess) << hpuSynLastError();
   synRecipeHandle recipe = compileLogged();
   EXPECT_NE(log.find("note: each set of sizes is compiled at its first launch: "), log.npos) << log;
-  uint64_t xs = upload({1, 2, 3, 4, 5, 6, 7, 8}), ys = upload(Floats(8));
+  const Floats values = random(16), others = random(16);
+  uint64_t xs = upload(values), zs = upload(others), ys = upload(Floats(16));
   for (uint64_t count : {8, 3, 5}) {
-    ASSERT_EQ(launch(recipe, {{"x", xs, {count}}, {"y", ys}}), synSuccess) << hpuSynLastError();
-    Floats got = read<float>(ys, count);
-    for (uint64_t i = 0; i < count; ++i) EXPECT_EQ(got[i], static_cast<float>((i + 1) * (i + 2) / 2)) << count;
+    ASSERT_EQ(launch(recipe, {{"x", xs, {2, count}}, {"z", zs, {2 * count}}, {"y", ys}}), synSuccess)
+        << hpuSynLastError();
+    Floats got = read<float>(ys, 2 * count);
+    for (uint64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], values[i] + others[i]) << count;
   }
 }
 

@@ -84,6 +84,31 @@ TEST_F(SynapseLaunch, TensorsGivenTwiceMustAgree) {
                    synFailedSectionValidation, "tensor 'x' is given twice, by entries 0 and 2");
 }
 
+TEST_F(SynapseLaunch, SizesOfAFixedTensorAreCompared) {
+  synTensor x = makeTensor("x", {5, 4}), y = makeTensor("y", {5, 4});
+  persist(graph, x);
+  persist(graph, y);
+  ASSERT_EQ(addNode("memcpy", {x}, {y}), synSuccess);
+  synRecipeHandle recipe = compile();
+  uint64_t xs = allocate(400), ys = allocate(400);
+  write(xs, counting(20));
+  // None are given, or those of the recipe; what lies beyond the rank is not read.
+  for (const std::vector<uint64_t>& sizes : std::vector<std::vector<uint64_t>>{{}, {5, 4}, {0, 0}, {5, 4, 9}}) {
+    write(ys, Values(20, 0));
+    ASSERT_EQ(launch(recipe, {info(recipe, "x", xs, sizes), info(recipe, "y", ys, sizes)}), synSuccess)
+        << hpuSynLastError();
+    EXPECT_EQ(read(ys, 20), counting(20));
+  }
+  write(ys, Values(20, 7));
+  for (const std::vector<uint64_t>& sizes : std::vector<std::vector<uint64_t>>{{4, 4}, {9, 4}, {5, 0}, {77}, {4, 5}}) {
+    EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", xs, sizes), info(recipe, "y", ys)}), synFailedDynamicPatching,
+                     "entry 0: tensor 'x': size ");
+    EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", xs), info(recipe, "y", ys, sizes)}), synFailedDynamicPatching,
+                     "entry 1: tensor 'y': size ");
+  }
+  EXPECT_EQ(read(ys, 20), Values(20, 7));
+}
+
 TEST_F(SynapseLaunch, AddressesAreThoseOfTensorsNotSections) {
   synTensor x = makeTensor("x", {64}), y = makeTensor("y", {64});
   synSectionHandle section = persist(graph, x);
