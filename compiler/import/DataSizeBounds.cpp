@@ -195,9 +195,10 @@ DimExpr DataSizeResolver::settled(const DimExpr& size) const {
 }
 
 void DataSizeResolver::limit(const DimExpr& size, const DimExpr& most) {
+  // One that grows with the data has an exact bound.
+  if (limits_.count(size.text()) || boundOfGrowing(size, /*leavesOut=*/false, /*cases=*/0)) return;
   const std::optional<DimExpr> now = bound(size), least = now ? DimExpr::min(*now, most) : most;
-  if (!least || (now && least->simplified() == *now)) return;
-  limits_.insert_or_assign(size.text(), least->simplified());
+  if (least) limits_.insert_or_assign(size.text(), least->simplified());
 }
 
 }  // namespace hpu::importer

@@ -161,7 +161,8 @@ void DataSizeResolver::stateSizes(Operation* op) {
   bool isAny = false;
   for (auto [d, dim] : llvm::enumerate(truth)) {
     mlir::Attribute name = old && d < old.size() ? old[d] : mlir::Attribute(b.getStringAttr(""));
-    if (isData(dim)) {
+    // One whose bounds say what it is depends on no data any more.
+    if (isData(dim) || hasDataSize(DimExpr::parse(cast<StringAttr>(name).getValue()))) {
       const SymDim most = boundDim(dim);
       sizes[d] = most.size;
       name = most.isNamed() ? most.symbol : b.getStringAttr("");

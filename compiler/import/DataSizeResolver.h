@@ -52,7 +52,7 @@ class DataSizeResolver {
   /// Without the operands of greatest and least values that bounds exclude: of min(count, batch) the count, which is
   /// at most the batch.
   shape::DimExpr settled(const shape::DimExpr& size) const;
-  /// Says that the size is at most `most`, which has no data size in it.
+  /// Says that the size, whose expression may not tell, is at most `most`, which has no data size in it.
   void limit(const shape::DimExpr& size, const shape::DimExpr& most);
 
   // ---- elements that there are (DataSizes.cpp) ----
