@@ -15,6 +15,8 @@ namespace {
 
 /// Cases in turn that are looked at for one size.
 constexpr int kMostCases = 6;
+/// In their place: of sizes that grow with the data alone, whose bounds are exact.
+constexpr int kExact = -1;
 
 bool isExtremum(const Part& part) {
   return part.kind == Kind::kMax || part.kind == Kind::kMin;
@@ -163,6 +165,7 @@ std::optional<DimExpr> DataSizeResolver::boundOf(const DimExpr& size, int cases)
   if (!hasDataSize(size)) return size;
   if (auto found = limits_.find(size.text()); found != limits_.end()) return found->second;
   std::optional<DimExpr> most = boundOfGrowing(size, /*leavesOut=*/false, cases);
+  if (cases == kExact) return most;
   if (!most && cases > 0) most = boundOfCases(size, cases - 1);
   if (!most) most = boundOfGrowing(size, /*leavesOut=*/true, cases);
   if (most) return most->simplified();
@@ -196,7 +199,7 @@ DimExpr DataSizeResolver::settled(const DimExpr& size) const {
 
 void DataSizeResolver::limit(const DimExpr& size, const DimExpr& most) {
   // One that grows with the data has an exact bound.
-  if (limits_.count(size.text()) || boundOfGrowing(size, /*leavesOut=*/false, /*cases=*/0)) return;
+  if (limits_.count(size.text()) || boundOfGrowing(size, /*leavesOut=*/false, kExact)) return;
   const std::optional<DimExpr> now = bound(size), least = now ? DimExpr::min(*now, most) : most;
   if (least) limits_.insert_or_assign(size.text(), least->simplified());
 }

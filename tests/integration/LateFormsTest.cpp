@@ -260,6 +260,20 @@ TEST(LateForms, OfLongRunningSums) {
   }
 }
 
+/// Weights that are packed for all launches have the same size in all of them.
+TEST(LateForms, OfProductsWithNumbersOfALateSize) {
+  OnnxBuilder model;
+  std::vector<float> table(size_t{40} * 5);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 11) * 0.25f - 1;
+  model.input("x", kF32, {int64_t{3}, "a"}).floats("table", {40, 5}, table).floats("two", {1, 1}, {2});
+  model.ints("i0", {1}, {0}).ints("i1", {1}, {1}).ints("i2", {1}, {2}).node("Shape", "shape", {"x"}, {"s"});
+  model.node("Slice", "size", {"s", "i1", "i2"}, {"k"}).node("Slice", "rows", {"table", "i0", "k", "i0"}, {"part"});
+  model.node("MatMul", "rows_of_table", {"x", "part"}, {"y"}).output("y");
+  model.node("Expand", "twos", {"two", "s"}, {"all"}).node("Transpose", "turn", {"x"}, {"t"});
+  model.node("MatMul", "repeated", {"t", "all"}, {"z"}).output("z");
+  check(model, "products", {{"a", {1, 40}}}, {{{"a", 1}}, {{"a", 40}}, {{"a", 7}}});
+}
+
 /// Half of the rows from the end, a number of them between two, and the rows that a float says.
 TEST(LateForms, OfArithmeticOnSizes) {
   OnnxBuilder model;
