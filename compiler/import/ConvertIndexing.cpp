@@ -5,6 +5,7 @@
 #include "base/Format.h"
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OpTable.h"
+#include "compiler/import/RunningSums.h"
 #include "compiler/interp/Elements.h"
 
 namespace hpu::importer {
@@ -193,26 +194,14 @@ Tensor runningSums(const Tensor& x, int64_t axis, bool exclusive, bool reverse) 
   return out;
 }
 
-/// Of values that are not known at import: sums of all elements that are not behind (or before) each one.
+/// Of values that are not known at import.
 void computeRunningSums(NodeContext& node, Value x) {
   const std::optional<Ints> given = node.constantInts(1);
   if (!given || given->size() != 1) return node.unsupported("an axis that is not known at import");
   const std::optional<int64_t> axis = node.axis((*given)[0], node.rank(x));
   if (!axis) return;
-  ir::SymShape each = ir::symShape(node.typeOf(x));
-  if (each.size() + 1 > static_cast<size_t>(ir::kMostDims)) return node.unsupported("rank 8");
-  const ir::SymDim size = each[*axis];
-  if (size.isFree() && !size.isNamed())
-    return node.needsSize(base::strCat("dimension ", *axis, ", along which it sums"));
-  each.insert(each.begin() + *axis, ir::SymDim{1});
-  ir::SymShape columns(each.size() - *axis - 1, ir::SymDim{1}), rows(each.size() - *axis, ir::SymDim{1});
-  columns[0] = rows[0] = size;
-  Value positions = node.range(ir::SymDim{0}, size, 1, ElementType::kI64);
-  Value from = node.reshape(positions, columns), to = node.reshape(positions, rows);
-  if (node.integer("reverse", 0)) std::swap(from, to);
-  Value mask = node.op(node.integer("exclusive", 0) ? "less" : "less_equal", {from, to});
-  Value counted = node.op("where", {mask, node.reshape(x, each), node.scalarLike(x, 0)});
-  node.setOutput(0, node.op("reduce_sum", counted, {{"axes", Ints{*axis + 1}}, {"keepdims", false}}));
+  const RunningSumForm form{node.integer("exclusive", 0) != 0, node.integer("reverse", 0) != 0};
+  if (Value sums = runningSums(node, x, *axis, form)) node.setOutput(0, sums);
 }
 
 void convertCumSum(NodeContext& node) {

@@ -34,16 +34,26 @@ class DataSizeResolver {
   bool hasData(Value value) const { return truth_.count(value) != 0; }
   /// Equal for all data.
   static bool agree(const ir::SymDim& a, const ir::SymDim& b);
-  /// The largest that the data can ask for; nullopt when it does not grow with the data sizes in it.
-  std::optional<shape::DimExpr> bound(const shape::DimExpr& size) const;
-  /// Of a size from which a greatest or least value is taken away.
-  std::optional<shape::DimExpr> boundOfRest(const shape::DimExpr& size) const;
-  std::optional<shape::DimExpr> boundOfPart(const shape::DimExpr::Part& part) const;
   ir::SymDim boundDim(const ir::SymDim& dim) const;
   /// What the device computes of it: i64, rank 0.
   Value number(NodeContext& node, const shape::DimExpr& size);
   Value numberOfPart(NodeContext& node, const shape::DimExpr::Part& part);
   Value numberOfSymbol(NodeContext& node, const std::string& name);
+
+  // ---- bounds (DataSizeBounds.cpp) ----
+  /// The largest that the data can ask for; nullopt when that is not known.
+  std::optional<shape::DimExpr> bound(const shape::DimExpr& size) const;
+  /// With as many choices between operands of greatest and least values.
+  std::optional<shape::DimExpr> boundOf(const shape::DimExpr& size, int cases) const;
+  std::optional<shape::DimExpr> boundOfCases(const shape::DimExpr& size, int cases) const;
+  /// Of a sum of terms that grow with the data; `leavesOut`: of what is taken away, nothing is.
+  std::optional<shape::DimExpr> boundOfGrowing(const shape::DimExpr& size, bool leavesOut, int cases) const;
+  std::optional<shape::DimExpr> boundOfPart(const shape::DimExpr::Part& part, int cases) const;
+  /// Without the operands of greatest and least values that bounds exclude: of min(count, batch) the count, which is
+  /// at most the batch.
+  shape::DimExpr settled(const shape::DimExpr& size) const;
+  /// Says that the size, whose expression may not tell, is at most `most`, which has no data size in it.
+  void limit(const shape::DimExpr& size, const shape::DimExpr& most);
 
   // ---- elements that there are (DataSizes.cpp) ----
   /// 0, 1 ... along one of `rank` dimensions, for those that x has there.
@@ -56,8 +66,13 @@ class DataSizeResolver {
   llvm::SmallVector<int64_t> dataDims(Value value, Dims dims) const;
   llvm::SmallVector<int64_t> dataDims(Value value) const;
 
-  // ---- ops (DataSizeOps.cpp) ----
+  // ---- ops (DataSizeOps.cpp, those that move elements DataSizeMovement.cpp) ----
+  /// A constant: i64, rank 0.
+  static Value scalarOf(NodeContext& node, int64_t value);
+  static std::string textOf(const ir::SymDim& dim);
   Status visit(mlir::Operation* op);
+  /// What is known of its results' sizes by bounds, and by what a slice is of.
+  void settle(mlir::Operation* op);
   void rewrite(NodeContext& node, mlir::Operation* op);
   void elementwise(NodeContext& node, mlir::Operation* op);
   void reduction(NodeContext& node, mlir::Operation* op);
@@ -89,11 +104,12 @@ class DataSizeResolver {
 
   mlir::func::FuncOp main_;
   mlir::OpBuilder builder_;
-  llvm::DenseMap<Value, ir::SymShape> truth_;  ///< Of values with a size that depends on data.
-  std::map<std::string, Value> counts_;        ///< By data size.
-  std::map<std::string, shape::DimExpr> bounds_;
-  std::map<std::string, std::string> same_;  ///< Other names of data sizes.
-  std::map<std::string, Value> numbers_;     ///< By text; each is before whatever reads it.
+  llvm::DenseMap<Value, ir::SymShape> truth_;     ///< Of values with a size that depends on data.
+  std::map<std::string, Value> counts_;           ///< By data size.
+  std::map<std::string, shape::DimExpr> bounds_;  ///< By data size.
+  std::map<std::string, shape::DimExpr> limits_;  ///< By text, of sizes whose expressions do not say it.
+  std::map<std::string, std::string> same_;       ///< Other names of data sizes.
+  std::map<std::string, Value> numbers_;          ///< By text; each is before whatever reads it.
 };
 
 /// On the op that computes a count: the name of the data size, and the bound of it.

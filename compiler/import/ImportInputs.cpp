@@ -67,7 +67,10 @@ Status OnnxImporter::bindOptions() {
     }
   for (const ValueSize& size : valueSizes_) declared.insert(size.symbol);
   auto bind = [&](const std::string& name, int64_t size, const std::string& from) -> Status {
-    if (size < 0) return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
+    // A value that sizes follow from may be any: an end that counts from the end.
+    const bool isValue = llvm::any_of(valueSizes_, [&](const ValueSize& value) { return value.symbol == name; });
+    if (size < 0 && !isValue)
+      return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
     if (!isNew && slot->second != size)
       return invalidArgument(strCat("'", model_.path, "': ", from, " gives the free dimension '", name, "' the size ",

@@ -406,7 +406,6 @@ class GuardFinder {
       HPU_RETURN_IF_ERROR(relate(slice, false, 0, size));
       if (size == SymInt(0)) continue;
       const int64_t step = slice.getSteps()[d];
-      // Backwards, as many as sizes say end at the first one or behind it; a number of them may not.
       const SymInt end = step > 0 ? start + (size - 1) * step + 1 : start + 1;
       const bool isAny = isSure(false, 1, size);
       if (!isSure(false, 0, start))
@@ -414,7 +413,10 @@ class GuardFinder {
       if (!isSure(false, end, whole))
         HPU_RETURN_IF_ERROR(
             relate(slice, false, isAny ? end : ifAny(size, end), whole, asked(slice, false, end, whole)));
-      if (step < 0 && size.isConstant()) HPU_RETURN_IF_ERROR(relate(slice, false, 0, start + (size - 1) * step));
+      // Backwards, as many as a Slice says end at the first one or behind it; as many as a Pad reflects may not.
+      const SymInt last = start + (size - 1) * step;
+      if (step < 0 && (size.isConstant() || !last.isUnknown()) && !isSure(false, 0, last))
+        HPU_RETURN_IF_ERROR(relate(slice, false, 0, isAny ? last : ifAny(size, last), asked(slice, false, 0, last)));
     }
     return okStatus();
   }

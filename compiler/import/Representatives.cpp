@@ -16,6 +16,7 @@
 #include "compiler/import/ValueSizes.h"
 #include "compiler/support/Cancellation.h"
 #include "compiler/support/Units.h"
+#include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "shape/DimExpr.h"
 
@@ -138,12 +139,24 @@ shape::SymbolBounds boundsOf(const std::map<std::string, std::string>& standIns,
   return common;
 }
 
-/// What is said of the sizes is said of these.
-Status withStandIns(const Status& status, const shape::SymbolBindings& samples) {
+/// Whether the name stands in a text as a word of its own.
+bool mentions(llvm::StringRef text, llvm::StringRef name) {
+  auto isPartOfWord = [&](size_t i) { return i < text.size() && (llvm::isAlnum(text[i]) || text[i] == '_'); };
+  for (size_t at = text.find(name); at != llvm::StringRef::npos; at = text.find(name, at + 1))
+    if ((at == 0 || !isPartOfWord(at - 1)) && !isPartOfWord(at + name.size())) return true;
+  return false;
+}
+
+/// What is said of the sizes is said of these. Whether values of inputs fit together is not looked at until they are
+/// numbers.
+Status withStandIns(const Status& status, const shape::SymbolBindings& samples, ArrayRef<std::string> values) {
   std::string text;
+  const bool isOfValues =
+      llvm::any_of(values, [&](const std::string& name) { return mentions(status.message(), name); });
   for (const auto& [name, sample] : samples) text += strCat(text.empty() ? "" : ", ", name, " = ", sample);
-  return Status(status.code(), strCat(status.message(), " (sizes that are given late stand as ", base::clipped(text),
-                                      "; what is said of them has to hold whatever they are: give sizes to some)"));
+  return Status(isOfValues ? StatusCode::kUnimplemented : status.code(),
+                strCat(status.message(), " (sizes that are given late stand as ", base::clipped(text),
+                       "; what is said of them has to hold whatever they are: give sizes to some)"));
 }
 
 }  // namespace
@@ -293,7 +306,7 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
     (*trial)->setAttr(ir::kBoundsAttr, builder.getDictionaryAttr(pairs));
     equal.record(*trial, represented.samples);
     Status status = specializeModule(*trial, represented);
-    if (!status.ok()) status = withStandIns(status, represented.samples);
+    if (!status.ok()) status = withStandIns(status, represented.samples, values);
     if (status.ok()) status = checkRepresented(*trial, small ? Apart::kAll : Apart::kNothing);
     if (status.ok()) {
       // Nothing tells a size of 1 from one that is repeated along the other operand's size.

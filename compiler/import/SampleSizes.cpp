@@ -36,6 +36,16 @@ bool shrink(const SizeGuard& guard, const shape::SymbolBounds& bounds, shape::Sy
   return false;
 }
 
+/// Makes sizes smaller until all guards hold; null: they do. Else the one that smaller sizes do not help.
+const SizeGuard* shrinkUntilAllHold(const std::vector<SizeGuard>& guards, const shape::SymbolBounds& bounds,
+                                    int mostSteps, shape::SymbolBindings& sizes) {
+  for (int step = 0;; ++step) {
+    const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, sizes); });
+    if (broken == guards.end()) return nullptr;
+    if (step == mostSteps || !shrink(*broken, bounds, sizes)) return &*broken;
+  }
+}
+
 /// That every size which may be 0 within the bounds is not.
 std::vector<SizeGuard> nonEmpty(ModuleOp module, const shape::SymbolBounds& bounds) {
   std::set<std::string> names;
@@ -103,15 +113,12 @@ StatusOr<std::map<std::string, int64_t>> sampleSizes(ModuleOp module, const std:
     for (const auto& [name, own] : bounds)
       samples[name] = own.high <= kLargest ? own.high : std::max(own.low, kUnbounded);
     fitMemory(module, bounds, samples);
-    for (int step = 0;; ++step) {
-      const auto broken = llvm::find_if_not(asked, [&](const SizeGuard& guard) { return holds(guard, samples); });
-      if (broken == asked.end()) return samples;
-      if (step < kMostSteps && shrink(*broken, bounds, samples)) continue;
-      std::vector<std::string> sizes;
-      for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
-      return invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
-                                    " and smaller sizes; give other bounds of these dimensions"));
-    }
+    const SizeGuard* broken = shrinkUntilAllHold(asked, bounds, kMostSteps, samples);
+    if (!broken) return samples;
+    std::vector<std::string> sizes;
+    for (const auto& [name, size] : samples) sizes.push_back(strCat(name, " = ", size));
+    return invalidArgument(strCat(broken->text, ", which does not hold for ", base::join(sizes),
+                                  " and smaller sizes; give other bounds of these dimensions"));
   };
   // What has no elements at them would be left out of the program, and be missing at other sizes.
   std::vector<SizeGuard> whole = nonEmpty(module, bounds);
@@ -128,12 +135,7 @@ std::map<std::string, int64_t> middleSizes(ModuleOp module, const std::vector<Si
   for (auto& [name, size] : sizes) size = std::max(bounds.at(name).low, (size + 1) / 2);
   std::vector<SizeGuard> asked = nonEmpty(module, bounds);
   asked.insert(asked.begin(), guards.begin(), guards.end());
-  for (int step = 0; step < kMostSteps; ++step) {
-    const auto broken = llvm::find_if_not(asked, [&](const SizeGuard& guard) { return holds(guard, sizes); });
-    if (broken == asked.end()) return sizes;
-    if (!shrink(*broken, bounds, sizes)) break;
-  }
-  return largest;
+  return shrinkUntilAllHold(asked, bounds, kMostSteps, sizes) ? largest : sizes;
 }
 
 std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, const std::vector<SizeGuard>& guards,
@@ -143,15 +145,8 @@ std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, cons
   const shape::SymbolBounds bounds = ir::sizeBounds(module);
   std::vector<std::map<std::string, int64_t>> found;
   auto add = [&](shape::SymbolBindings sizes) {
-    for (int step = 0; step < kMostSteps; ++step) {
-      const auto broken = llvm::find_if_not(guards, [&](const SizeGuard& guard) { return holds(guard, sizes); });
-      if (broken == guards.end()) {
-        if (sizes != samples && !llvm::is_contained(found, sizes) && found.size() < kMostSamples)
-          found.push_back(sizes);
-        return;
-      }
-      if (!shrink(*broken, bounds, sizes)) return;
-    }
+    if (shrinkUntilAllHold(guards, bounds, kMostSteps, sizes)) return;
+    if (sizes != samples && !llvm::is_contained(found, sizes) && found.size() < kMostSamples) found.push_back(sizes);
   };
   auto part = [&](const std::string& name, int64_t numerator, int64_t denominator) {
     return std::max(bounds.at(name).low, (samples.at(name) * numerator + denominator - 1) / denominator);

@@ -226,7 +226,12 @@ class Specializer {
     auto name = symbols && dim < symbols.size() ? dyn_cast<StringAttr>(symbols[dim]) : StringAttr();
     const auto size = name && !name.empty() ? DimExpr::parse(name.getValue()).substitute(bindings_) : std::nullopt;
     if (!size || size->simplified(options_.bounds).interval(options_.bounds).low >= 1) return start;
-    const auto inside = DimExpr::max(start, 0);
+    // Backwards, one that begins before the first element stays where that does not follow from its size: a reflection
+    // that is too long.
+    const bool isBackward = cast<ir::SliceOp>(op).getSteps()[dim] < 0;
+    const std::optional<DimExpr> gap = isBackward ? start.minus(*size) : std::nullopt;
+    const bool follows = !isBackward || (gap && gap->interval(options_.bounds).low >= -1);
+    const auto inside = follows ? DimExpr::max(start, 0) : DimExpr::select(DimExpr::Compare::kLess, *size, 1, 0, start);
     return inside ? inside->simplified(options_.bounds) : start;
   }
 
@@ -340,6 +345,7 @@ class Specializer {
     const int64_t axis = op->getAttrOfType<IntegerAttr>("axis").getInt();
     auto x = cast<RankedTensorType>(op->getOperand(0).getType());
     if (!constant || axis < 0 || axis >= x.getRank() || x.isDynamicDim(axis)) return success();
+    if (ir::symShape(x)[axis].isNamed()) return success();  // Each launch asks it.
     StatusOr<interp::Tensor> indices = interp::tensorOf(constant.getValue());
     const int64_t size = x.getDimSize(axis);
     for (int64_t i = 0; indices.ok() && i < indices->count(); ++i)

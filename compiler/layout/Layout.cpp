@@ -231,8 +231,7 @@ class LayoutAssigner {
       std::optional<StridedView> view = resolveView(operand.get());
       if (!view) return cannotRead(operand);
       Operation* def = view->base.getDefiningOp();
-      bool own = def && isUnit(def) && isDenseRowMajor(*view) &&
-                 tensorOf(view->base).getNumElements() == tensorOf(operand.get()).getNumElements() &&
+      bool own = def && isUnit(def) && isDenseRowMajor(*view) && haveSameCount(view->base, operand.get()) &&
                  (def->getNumResults() > 1 || taken.insert(def).second) && !returned_.contains(view->base);
       if (own) returned_.insert(view->base);
       // The same bytes may carry another order (one pixel, channels-last); the signature says row-major. (Behind a
@@ -303,7 +302,7 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
   }
   static bool ownBuffer(OpOperand& output, const StridedView& view) {
     Operation* def = view.base.getDefiningOp();
-    return def && isUnit(def) && tensorOf(view.base).getNumElements() == tensorOf(output.get()).getNumElements();
+    return def && isUnit(def) && haveSameCount(view.base, output.get());
   }
   void fail(Operation& op, const std::string& what) {
     op.emitOpError(what);

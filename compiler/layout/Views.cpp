@@ -11,6 +11,7 @@ using namespace mlir;
 namespace hpu::ir {
 namespace {
 
+using shape::DimExpr;
 using shape::SymInt;
 
 std::optional<int64_t> quotient(int64_t a, int64_t b) {
@@ -285,6 +286,14 @@ void setStrides(Value value, ArrayRef<SymInt> strides) {
   setOfResult(result, kStridesAttr, builder.getDenseI64ArrayAttr(numbers), builder.getDenseI64ArrayAttr({}));
   setOfResult(result, kStrideNamesAttr, isNamed ? builder.getArrayAttr(names) : builder.getArrayAttr({}),
               builder.getArrayAttr({}));
+}
+
+bool haveSameCount(Value a, Value b) {
+  const SymInt one = symElements(tensorOf(a)), other = symElements(tensorOf(b));
+  if (one == other) return true;
+  if (one.value() != other.value() || one.isUnknown() || other.isUnknown()) return false;
+  Operation* parent = a.getParentRegion() ? a.getParentRegion()->getParentOp() : nullptr;
+  return DimExpr::equal(*one.expr(), *other.expr(), parent ? sizeBounds(parent) : shape::SymbolBounds()) == true;
 }
 
 bool isDenseRowMajor(const StridedView& view) {

@@ -61,6 +61,8 @@ bool sameStrides(llvm::ArrayRef<shape::SymInt> sizes, llvm::ArrayRef<shape::SymI
 /// Writes kStridesAttr and kStrideNamesAttr for a unit's result; no strides: it is dense.
 void setStrides(mlir::Value value, llvm::ArrayRef<shape::SymInt> strides);
 
+/// Whether both have as many elements, at all sizes that are given late.
+bool haveSameCount(mlir::Value a, mlir::Value b);
 /// True when the view covers its elements densely in row-major order from offset 0 on.
 bool isDenseRowMajor(const StridedView& view);
 

@@ -158,6 +158,12 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
   for (const auto& [name, bounds] : options.dimBounds) {
     const std::string text =
         base::strCat("the bounds ", bounds.min, " to ", bounds.max, " of the dimension '", name, "'");
+    const bool isValue = llvm::any_of(values, [&](const importer::ValueSize& value) { return value.symbol == name; });
+    if (bounds.min < 0 && bounds.min <= bounds.max && isValue)
+      return invalidArgument(base::strCat(text,
+                                          " have values below 0 in them, and what a launch gives is 0 or more: "
+                                          "give it places from the start, or compile for one value: ",
+                                          base::optionEntries("dims", {{name, std::to_string(bounds.min)}})));
     if (bounds.min < 0 || bounds.max < bounds.min) return invalidArgument(text + " hold no size");
     if (!llvm::is_contained(names, name))
       return invalidArgument(base::strCat(text,

@@ -9,6 +9,7 @@
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "base/Suggest.h"
+#include "compiler/dialect/hpu/DataSizes.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/States.h"
@@ -83,6 +84,13 @@ class StateBinder {
         strCat("output '", base::clipped(outputs_[output]), "' and input '", base::clipped(inputs_[input]), "'");
     if (function_.getResultAttr(output, ir::kStateAttr) || function_.getArgAttr(input, ir::kStateAttr))
       return invalidArgument(strCat(what_, ": ", pair, ": one of them is in another state already"));
+    for (const ir::DataSize& size : ir::dataSizes(function_->getParentOfType<ModuleOp>()))
+      if (size.output == output)
+        return unimplemented(strCat(what_, ": the size of dimension ", size.dim, " of the output '",
+                                    base::clipped(outputs_[output]),
+                                    "' depends on data (what the model selects), and that of a state has to be known "
+                                    "at launch; leave it an output of its own, or let the model store into a state of "
+                                    "a fixed size"));
     auto before = cast<RankedTensorType>(function_.getArgumentTypes()[input]);
     auto after = cast<RankedTensorType>(function_.getResultTypes()[output]);
     if (before.getElementType() != after.getElementType() || before.getRank() != after.getRank())

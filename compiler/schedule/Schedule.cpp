@@ -276,7 +276,7 @@ class Scheduler {
   sched::MmeOp mmeOp(BundleOp bundle, Operation* mme, OperandAttr c) {
     Value a = outer(bundle, mme->getOperand(0)), b = outer(bundle, mme->getOperand(1));
     StridedView weights = *resolveView(b);
-    bool packed = weights.base.getDefiningOp<ConstantOp>() != nullptr;
+    bool packed = weights.base.getDefiningOp<ConstantOp>() && hasFixedSizes(b, weights);
     OpBuilder& at = builder_;
     DenseI64ArrayAttr strides, dilations, pads;
     int64_t groups = 1;
@@ -330,6 +330,15 @@ class Scheduler {
     }
     op.setPackingFactor(factor);
     program_.reserveConstants(op.getB(), recipe::packedWeightBytes(mme));
+  }
+
+  /// Weights are packed once for all launches: of a repeated number or part of a table whose sizes are given late each
+  /// launch reads its own.
+  static bool hasFixedSizes(Value value, const StridedView& view) {
+    return llvm::all_of(llvm::enumerate(symSizes(tensorOf(value))), [&](const auto& dim) {
+      const bool isBatch = dim.index() + 2 < view.strides.size();
+      return dim.value().isConstant() || (isBatch && view.strides[dim.index()] == 0);
+    });
   }
 
   OperandAttr packedGemm(const StridedView& w, size_t batchRank) {

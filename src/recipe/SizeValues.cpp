@@ -214,8 +214,9 @@ class SizeSolver {
     if (sizes_[symbol] >= 0) return okStatus();
     const Symbol& info = program_.dynamic->symbols[symbol];
     if (size < info.min || size > info.max)
-      return invalidArgument(strCat("dimension '", info.name, "' is ", size, " by ", by(origin),
-                                    ", outside of its bounds ", info.min, " to ", info.max));
+      return invalidArgument(strCat(
+          "dimension '", info.name, "' is ", size, " by ", by(origin), ", outside of its bounds ", info.min, " to ",
+          info.max, size < 0 && origin.isValue ? "; a launch gives values of 0 or more, places from the start" : ""));
     sizes_[symbol] = size;
     origins_[symbol] = origin;
     return okStatus();

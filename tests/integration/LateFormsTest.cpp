@@ -241,6 +241,39 @@ TEST(LateForms, OfRunningSums) {
   check(model, "sums", kRows, kRowSizes);
 }
 
+/// Blocks, and blocks of blocks; also where all of them are whole.
+TEST(LateForms, OfLongRunningSums) {
+  for (const char* axis : {"axis0", "axis1"}) {
+    OnnxBuilder model;
+    const bool isFirst = std::string(axis) == "axis0";
+    if (isFirst)
+      model.input("x", kF32, {"n", int64_t{3}}).input("m", kI64, {"n", int64_t{3}});
+    else
+      model.input("x", kF32, {int64_t{3}, "n"}).input("m", kI64, {int64_t{3}, "n"});
+    model.ints("axis", {}, {isFirst ? 0 : 1});
+    model.node("CumSum", "sums", {"x", "axis"}, {"y"}, {{"reverse", int64_t{1}}}).output("y");
+    model.node("CumSum", "before", {"x", "axis"}, {"z"}, {{"exclusive", int64_t{1}}}).output("z");
+    model.node("CumSum", "counts", {"m", "axis"}, {"c"}).output("c");
+    std::vector<Dims> sizes;
+    for (const int64_t n : {0, 1, 63, 64, 65, 128, 4096, 4097, 8200}) sizes.push_back({{"n", n}});
+    check(model, std::string("long_sums_") + axis, {{"n", {0, 8200}}}, sizes);
+  }
+}
+
+/// Weights that are packed for all launches have the same size in all of them.
+TEST(LateForms, OfProductsWithNumbersOfALateSize) {
+  OnnxBuilder model;
+  std::vector<float> table(size_t{40} * 5);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 11) * 0.25f - 1;
+  model.input("x", kF32, {int64_t{3}, "a"}).floats("table", {40, 5}, table).floats("two", {1, 1}, {2});
+  model.ints("i0", {1}, {0}).ints("i1", {1}, {1}).ints("i2", {1}, {2}).node("Shape", "shape", {"x"}, {"s"});
+  model.node("Slice", "size", {"s", "i1", "i2"}, {"k"}).node("Slice", "rows", {"table", "i0", "k", "i0"}, {"part"});
+  model.node("MatMul", "rows_of_table", {"x", "part"}, {"y"}).output("y");
+  model.node("Expand", "twos", {"two", "s"}, {"all"}).node("Transpose", "turn", {"x"}, {"t"});
+  model.node("MatMul", "repeated", {"t", "all"}, {"z"}).output("z");
+  check(model, "products", {{"a", {1, 40}}}, {{{"a", 1}}, {{"a", 40}}, {{"a", 7}}});
+}
+
 /// Half of the rows from the end, a number of them between two, and the rows that a float says.
 TEST(LateForms, OfArithmeticOnSizes) {
   OnnxBuilder model;
@@ -337,6 +370,51 @@ TEST(LateForms, OfValuesThatAreShapes) {
   check(model, "shapes", bounds, {least, some});
 }
 
+/// What stands for sizes within narrow bounds is larger than they are: 3 elements have no 101 greatest ones.
+TEST(LateForms, OfValuesWithinNarrowBounds) {
+  const std::vector<std::string> pads = {"p_0", "p_1", "p_2", "p_3"};
+  for (const std::string mode : {"reflect", "edge", "wrap"})
+    for (const bool isFixed : {true, false}) {
+      OnnxBuilder model(mode == "wrap" ? 19 : 17);
+      if (isFixed)
+        model.input("x", kF32, {int64_t{7}, int64_t{30}});
+      else
+        model.input("x", kF32, {"a", "b"});
+      model.input("p", kI64, {int64_t{4}}).node("Pad", "pad", {"x", "p"}, {"y"}, {{"mode", mode}}).output("y");
+      Bounds bounds;
+      Dims none, all, some = {{"p_0", 2}, {"p_1", 0}, {"p_2", 1}, {"p_3", 2}};
+      for (const std::string& pad : pads) bounds[pad] = {0, 2}, none[pad] = 0, all[pad] = 2;
+      std::vector<Dims> sizes = {none, all, some};
+      if (!isFixed) {
+        bounds["a"] = {3, 7}, bounds["b"] = {3, 30};
+        for (size_t i = 0; i < sizes.size(); ++i) sizes[i]["a"] = 3 + static_cast<int64_t>(2 * i), sizes[i]["b"] = 3;
+      }
+      check(model, "narrow_" + mode, bounds, sizes);
+    }
+  for (const int64_t columns : {2, 3, 5}) {
+    OnnxBuilder model;
+    model.input("x", kF32, {"b", columns}).input("k", kI64, {int64_t{1}});
+    model.node("TopK", "top", {"x", "k"}, {"y", "i"}).output("y").output("i");
+    std::vector<Dims> sizes;
+    for (int64_t k = 1; k <= columns; ++k) sizes.push_back({{"b", 1 + k % 4}, {"k", k}});
+    check(model, "narrow_top", {{"b", {1, 4}}, {"k", {1, columns}}}, sizes);
+  }
+}
+
+/// A reflection that goes further back than the first element is refused at launch, as it is for sizes alone.
+TEST(LateForms, OfReflectionsThatAreTooLong) {
+  OnnxBuilder model;
+  model.input("x", kF32, {"a", int64_t{4}}).input("p", kI64, {int64_t{4}});
+  model.node("Pad", "pad", {"x", "p"}, {"y"}, {{"mode", std::string("reflect")}}).output("y");
+  Bounds bounds = {{"a", {1, 9}}, {"p_0", {0, 9}}, {"p_1", {0, 9}}, {"p_2", {0, 9}}, {"p_3", {0, 9}}};
+  const auto dims = [](int64_t a, int64_t low0, int64_t low1, int64_t high0, int64_t high1) {
+    return Dims{{"a", a}, {"p_0", low0}, {"p_1", low1}, {"p_2", high0}, {"p_3", high1}};
+  };
+  check(model, "too_long", bounds,
+        {dims(9, 8, 3, 8, 3), dims(9, 9, 0, 0, 0), dims(9, 0, 0, 9, 0), dims(9, 0, 4, 0, 0), dims(9, 0, 0, 0, 4),
+         dims(1, 0, 0, 0, 0), dims(1, 1, 0, 0, 0), dims(1, 0, 0, 1, 0), dims(3, 2, 1, 2, 1)});
+}
+
 /// A launch says the values; what is missing, too small or not the same is one line.
 TEST(LateForms, OfValuesThatDoNotFitAreNamed) {
   OnnxBuilder model;
@@ -360,6 +438,7 @@ TEST(LateForms, OfValuesThatDoNotFitAreNamed) {
   for (const auto& [values, words] : std::vector<std::pair<InputValues, std::string>>{
            {{}, "LaunchArguments::inputValues"},
            {{{1}, {}, {}}, "'n_value_value' is 1 by input 'n' (element 0), outside of its bounds 2 to 64"},
+           {{{-1}, {}, {}}, "bounds 2 to 64; a launch gives values of 0 or more, places from the start"},
            {{{}, {}, {}}, "gives 0 values of input 'n', which has 1"},
            {{{5}}, "values of 1 inputs"}}) {
     auto refused = executable->outputs(shapes, values);
@@ -367,6 +446,43 @@ TEST(LateForms, OfValuesThatDoNotFitAreNamed) {
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
     EXPECT_NE(refused.status().message().find(words), std::string::npos) << refused.status().message();
   }
+}
+
+/// A place that counts from the end is known while the model is compiled, or is refused.
+TEST(LateForms, OfValuesBelowZero) {
+  OnnxBuilder model;
+  model.input("x", kF32, {"b", int64_t{4}}).input("n", kI64, {int64_t{1}}).ints("zero", {1}, {0});
+  model.node("Slice", "slice", {"x", "zero", "n", "zero"}, {"part"}).output("part");
+  const std::string path = model.save(testing::TempDir() + "/late_form_negative.onnx");
+  CompileOptions options;
+  options.dimBounds = {{"b", {2, 9}}};
+  options.dims = {{"n", -1}};
+  auto late = compileFile(path, options);
+  ASSERT_TRUE(late.ok()) << late.status().toString();
+  EXPECT_EQ(late->recipe.inputs().size(), 1u);
+  auto session = tools::Session::open(late->recipe, {});
+  ASSERT_TRUE(session.ok()) << session.status().toString();
+  auto part = session->run({tensorOf(late->recipe.inputs()[0], {9, 4}, {})});
+  ASSERT_TRUE(part.ok()) << part.status().toString();
+  EXPECT_EQ(part->front().type.shape, (Shape{8, 4}));
+  options.dims.clear();
+  options.dimBounds["n"] = {-1, 4};
+  const Status refused = compileFile(path, options).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("bounds -1 to 4 of the dimension 'n' have values below 0"), std::string::npos)
+      << refused.message();
+}
+
+/// Whether values make a shape of as many elements is looked at when they are numbers.
+TEST(LateForms, OfValuesThatAreAllSizesOfAReshape) {
+  OnnxBuilder model;
+  model.input("x", kF32, {int64_t{6}, int64_t{4}}).input("k", kI64, {int64_t{2}});
+  model.node("Reshape", "reshape", {"x", "k"}, {"y"}).output("y");
+  CompileOptions options;
+  options.dimBounds = {{"k_0", {1, 24}}, {"k_1", {1, 24}}};
+  const Status refused = compileFile(model.save(testing::TempDir() + "/late_form_reshape.onnx"), options).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnimplemented) << refused.message();
+  EXPECT_NE(refused.message().find("k_0*k_1"), std::string::npos) << refused.message();
 }
 
 /// A variant for one batch has the value of the input late, as its recipe has.

@@ -120,6 +120,22 @@ def nets():
         return [first, behind, seldom, backward, without, end, net.op("Slice", some, net.const([1]), net.const([4]), net.const([1]))]
 
     @add
+    def cut_inside(net, x):
+        def part(start, end, step=1):
+            return net.op("Slice", net.selected(x), net.const([start]), net.const([end]), net.const([0]), net.const([step]))
+        far = 1 << 40
+        inside = part(2, -2)
+        return [part(1, far, 2), inside, part(-5, -1), part(-7, far, 2), part(5, 1, -1), part(-1, -far, -2), part(3, -4, 3),
+                net.op("ReduceSum", inside, net.const([0])), net.op("Concat", part(1, far, 2), inside, axis=0)]
+
+    @add
+    def stored(net, x):
+        """x.masked_scatter(x > 0, 2 * x) as PyTorch exports it."""
+        found = net.op("Transpose", net.op("NonZero", net.op("Greater", x, net.const(0, np.float32))), perm=[1, 0])
+        source = net.op("Reshape", net.op("Mul", x, net.const(2, np.float32)), net.const([-1]))
+        return [net.op("ScatterND", x, found, net.op("Slice", source, net.const([0]), net.count(found), net.const([0])))]
+
+    @add
     def running(net, x):
         some = net.masked(x)
         return [net.op("CumSum", some, net.const(0)), net.op("CumSum", some, net.const(0), reverse=1),
@@ -364,10 +380,45 @@ class TwoFreeSizes(unittest.TestCase):
     def test_anchors(self):
         self.check(self.anchors, [(1, 1), (1, 90), (5, 1), (5, 90), (3, 31)], {"batch": (1, 5), "rows": (1, 90)})
 
+    def test_parts_of_none(self):
+        def parts(net):
+            some, far = net.masked("x"), net.const([1 << 40])
+            return [net.op("Slice", some, net.const([start]), far, net.const([0]), net.const([step]))
+                    for start, step in ((-1, 1), (-2, 1), (1, 2), (3, 7))]
+        self.check(parts, [(0, 0), (1, 1), (2, 0), (2, 9)], {"batch": (0, 2), "rows": (0, 9)})
+
     def test_none_at_all(self):
         def places(net):
             return [net.op("NonZero", "x"), net.op("ReduceSum", net.masked("x"), net.const([0]))]
         self.check(places, [(0, 1), (0, 9), (1, 0), (0, 0), (2, 9)], {"batch": (0, 2), "rows": (0, 9)})
+
+
+class TwoSelections(unittest.TestCase):
+    """Of sizes within bounds so narrow that blocks of elements are one."""
+
+    def test_of_few_elements(self):
+        nodes = [helper.make_node("NonZero", [name], [f"places_{name}"]) for name in "ab"]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, TensorProto.BOOL, [name]) for name in "ab"],
+                                  [helper.make_empty_tensor_value_info(f"places_{name}") for name in "ab"])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        for most in ((9, 70), (1, 1), (70, 70), (9, 9)):
+            with openhpu.Session(openhpu.compile(model, cache="", dims=dict(zip("ab", ((0, n) for n in most))))) as session:
+                for sizes in (most, (0, most[1]), (most[0], 0)):
+                    masks = dict(zip("ab", (RANDOM.random(n) < 0.5 for n in sizes)))
+                    got = session.run(masks)
+                    for name, mask in masks.items():
+                        np.testing.assert_array_equal(got[f"places_{name}"], np.stack(np.nonzero(mask)))
+
+    def test_is_no_state(self):
+        nodes = [helper.make_node("Compress", ["new", "keep"], ["some"], axis=0),
+                 helper.make_node("Concat", ["past", "some"], ["present"], axis=0)]
+        infos = [helper.make_tensor_value_info(name, FLOAT, [name, 4]) for name in ("past", "new")]
+        infos.append(helper.make_tensor_value_info("keep", TensorProto.BOOL, ["new"]))
+        graph = helper.make_graph(nodes, "g", infos, [helper.make_empty_tensor_value_info("present")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        self.assertRaisesRegex(openhpu.UnimplementedError, "the size of dimension 0 of the output 'present' depends on data",
+                               openhpu.compile, model, cache="", states={"present": "past"},
+                               dims={"past": (0, 8), "new": (1, 4)})
 
 
 class TopKOfAValue(unittest.TestCase):

@@ -273,6 +273,15 @@ class Uses(unittest.TestCase):
             np.testing.assert_array_equal(state.numpy("past"), expected)
             state.crop(past=0, batch=2)
             self.assertEqual(state.shapes, {"past": (2, 0, 8)})
+            state.assign("past", rows(2, 40, 8))
+            session.run({"new": rows(2, 5, 8)}, state=state)
+            state.crop(past=45)  # As it is, though no launch can say 45.
+            state.crop(past=43)
+            self.assertEqual(state.shapes, {"past": (2, 43, 8)})
+            state.crop(past=40)
+            self.assertEqual(state.shapes, {"past": (2, 40, 8)})
+            state.reset()
+            state.crop(past=0, batch=2)
             state.reset()
             self.assertEqual(state.shapes, {"past": (3, 0, 8)})
 

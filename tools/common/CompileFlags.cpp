@@ -101,14 +101,15 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     if (const size_t colon = pair.second.find(':'); colon != std::string::npos) {
       StatusOr<int64_t> min = base::parseInt(pair.second.substr(0, colon)),
                         max = base::parseInt(pair.second.substr(colon + 1));
-      if (!min.ok() || !max.ok() || *min < 0 || *max < *min)
+      if (!min.ok() || !max.ok() || *max < *min)
         return invalidArgument("--dim " + text + ": '" + pair.second + "' is not LEAST:MOST");
       if (options.dims.count(pair.first) || !options.dimBounds.emplace(pair.first, DimBounds{*min, *max}).second)
         return invalidArgument("--dim " + pair.first + " is given twice");
       continue;
     }
     StatusOr<int64_t> size = base::parseInt(pair.second);
-    if (!size.ok() || *size < 0) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
+    // Values of inputs may be below 0; the compiler knows which these are.
+    if (!size.ok()) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
     if (options.dimBounds.count(pair.first) || !options.dims.emplace(pair.first, *size).second)
       return invalidArgument("--dim " + pair.first + " is given twice");
   }

@@ -291,7 +291,8 @@ std::optional<SymShape> broadcastShapes(ArrayRef<SymDim> a, ArrayRef<SymDim> b) 
     SymDim x = i < rank - a.size() ? SymDim{1} : a[i - (rank - a.size())];
     SymDim y = i < rank - b.size() ? SymDim{1} : b[i - (rank - b.size())];
     if (!x.isFree() && !y.isFree() && x.size != y.size && x.size != 1 && y.size != 1) return std::nullopt;
-    if (!x.isFree() && x.size == 1) {
+    // One that is 1 now and has a name, as min(1, batch), may be another size later.
+    if (!x.isFree() && x.size == 1 && !(x.isNamed() && y == SymDim{1})) {
       result[i] = y;
     } else if (!y.isFree() && y.size == 1) {
       result[i] = x;

@@ -89,12 +89,18 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext*, std::optional<Location> lo
 }
 LogicalResult SliceOp::verify() {
   RankedTensorType x = tensorOf(getX());
+  const SymShape from = symShape(x), to = symShape(tensorOf(getResult()));
   for (int64_t d = 0; d < x.getRank(); ++d) {
     int64_t start = getStarts()[d], size = getSizes()[d], step = getSteps()[d];
     if (step == 0) return emitOpError() << "step of dim " << d << " is zero";
     if (ShapedType::isDynamic(size) || ShapedType::isDynamic(start) || x.isDynamicDim(d) || size == 0) continue;
+    if (size < 0) return emitOpError() << "has " << size << " elements along dim " << d;
+    // Of sizes that are given late each launch asks it: those that they stand as may be outside of their bounds.
+    auto names = getStartSymbols();
+    auto startName = names ? dyn_cast<StringAttr>((*names)[d]) : StringAttr();
+    if (from[d].isNamed() || to[d].isNamed() || (startName && !startName.empty())) continue;
     const __int128 last = start + (__int128{size} - 1) * step;
-    if (size < 0 || start < 0 || start >= x.getDimSize(d) || last < 0 || last >= x.getDimSize(d))
+    if (start < 0 || start >= x.getDimSize(d) || last < 0 || last >= x.getDimSize(d))
       return emitOpError() << "leaves dim " << d << " of " << typeToString(x);
   }
   return success();
@@ -293,7 +299,9 @@ LogicalResult ScatterElementsOp::inferReturnTypes(MLIRContext*, std::optional<Lo
     if (!isOne && sizesDiffer(indices, d, updates, d))
       return emitOptionalError(loc, "dimension ", d, " of indices, ", indices.getDimSize(d), ", and of updates, ",
                                updates.getDimSize(d), ", differ");
-    if (d != axis && !data.isDynamicDim(d) && !updates.isDynamicDim(d) && updates.getDimSize(d) > data.getDimSize(d))
+    const bool isLate = symShape(data)[d].isNamed() || symShape(updates)[d].isNamed();  // Each launch asks it.
+    if (d != axis && !isLate && !data.isDynamicDim(d) && !updates.isDynamicDim(d) &&
+        updates.getDimSize(d) > data.getDimSize(d))
       return emitOptionalError(loc, "dimension ", d, " of updates, ", updates.getDimSize(d), ", is larger than data's ",
                                data.getDimSize(d));
   }
@@ -310,7 +318,9 @@ LogicalResult TopIndicesOp::inferReturnTypes(MLIRContext* context, std::optional
   if (x.getElementType().isInteger(1)) return emitOptionalError(loc, "bool elements have no order");
   SymShape shape = symShape(x);
   const SymDim count = namedShape(adaptor.getSizes(), adaptor.getSymbols()).front();
-  if (!count.isFree() && (count.size < 0 || (!shape[axis].isFree() && count.size > shape[axis].size)))
+  // Of sizes that are given late each launch asks it.
+  const bool isLate = count.isNamed() || shape[axis].isNamed();
+  if (!count.isFree() && (count.size < 0 || (!isLate && !shape[axis].isFree() && count.size > shape[axis].size)))
     return emitOptionalError(loc, "cannot take ", count.size, " of the ", x.getDimSize(axis), " elements of dimension ",
                              axis);
   shape[axis] = count;

@@ -349,7 +349,9 @@ TEST(SolveSizes, TakesThemFromTheValuesOfInputs) {
   const std::vector<std::pair<std::vector<int64_t>, const char*>> cases = {
       {{5, 7}, "dimension 'seq' is 7 by input 'sizes' (element 1), and 6 by input 'x' (dimension 0)"},
       {{97, 6}, "dimension 'past' is 97 by input 'sizes' (element 0), outside of its bounds 0 to 96"},
-      {{-1, 6}, "dimension 'past' is -1 by input 'sizes' (element 0), outside of its bounds 0 to 96"},
+      {{-1, 6},
+       "dimension 'past' is -1 by input 'sizes' (element 0), outside of its bounds 0 to 96; a launch gives values "
+       "of 0 or more, places from the start"},
       {{5}, "the launch gives 1 values of input 'sizes', which has 2"},
   };
   for (const auto& [values, expected] : cases) {

@@ -20,6 +20,20 @@ def state_array(value, info):
     return device_array(value, info)
 
 
+def _shapes_beyond(recipe, others, sizes):
+    """Shapes of the inputs. A state may be longer than a launch can say, after one that has filled it: sizes above their
+    bounds count as far as these let shapes grow with them."""
+    within = {name: min(size, recipe.dims[name][1]) if name in recipe.dims else size for name, size in sizes.items()}
+    shapes = recipe._core.input_shapes({**others, **within})
+    for name, most in within.items():
+        if sizes[name] == most or recipe.dims[name][0] == most:
+            continue
+        less = recipe._core.input_shapes({**others, **within, name: most - 1})
+        shapes = [tuple(size + (sizes[name] - most) * (size - one) for size, one in zip(shape, other))
+                  for shape, other in zip(shapes, less)]
+    return shapes
+
+
 class State:
     """The states of a recipe (compile(states=...)), a KV cache: memory on the device that runs change in place.
     Session.state() makes it, run(..., state=...) uses it, and each run appends to it what its outputs have more than its
@@ -69,7 +83,7 @@ class State:
             raise InvalidArgumentError("crop: the state's session is gone")
         sizes = {name: integer(name, size) for name, size in sizes.items()}
         # What follows from them shows in sizes that the others leave as they are.
-        ends = [session.recipe._core.input_shapes({**{name: bounds[end] for name, bounds in session.recipe.dims.items()}, **sizes})
+        ends = [_shapes_beyond(session.recipe, {name: bounds[end] for name, bounds in session.recipe.dims.items()}, sizes)
                 for end in (0, 1)]
         with self._lock:
             shapes = []
