@@ -152,7 +152,7 @@ std::vector<std::map<std::string, int64_t>> smallerSamples(ModuleOp module, cons
     return std::max(bounds.at(name).low, (samples.at(name) * numerator + denominator - 1) / denominator);
   };
   // A quarter, and beyond the middle: there other dimensions may be better to cut.
-  for (const auto [numerator, denominator] : {std::pair(1, 4), std::pair(3, 5)}) {
+  for (const auto& [numerator, denominator] : {std::pair(1, 4), std::pair(3, 5)}) {
     shape::SymbolBindings all = samples;
     for (auto& [name, size] : all) size = part(name, numerator, denominator);
     add(all);

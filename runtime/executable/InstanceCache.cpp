@@ -53,6 +53,7 @@ std::shared_ptr<Instance> InstanceCache::find(uint64_t hash, const std::vector<S
   for (Entry& entry : entries_)
     if (entry.hash == hash && entry.inputs == inputs) {
       entry.lastUse = ++uses_;
+      entry.isNew = false;
       return entry.instance;
     }
   return nullptr;
@@ -87,14 +88,27 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
   Entry dropped;  // Let go after the lock.
   std::lock_guard lock(mutex_);
   if (auto known = find(hash, inputs)) return known;  // Another thread was first.
-  if (entries_.size() == kMost) {
-    auto oldest = std::min_element(entries_.begin(), entries_.end(),
-                                   [](const Entry& a, const Entry& b) { return a.lastUse < b.lastUse; });
-    dropped = std::exchange(*oldest, std::move(entries_.back()));
-    entries_.pop_back();
+  const bool isNew = std::find(known_.begin(), known_.end(), hash) == known_.end();
+  const auto news = std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.isNew; });
+  if (isNew && static_cast<size_t>(news) == kMostNew) {
+    dropped = takeOldest(true);
+    if (known_.size() == kMostKnown) known_.pop_front();
+    known_.push_back(dropped.hash);
+  } else if (entries_.size() == kMost) {
+    dropped = takeOldest(false);
   }
-  entries_.push_back({hash, ++uses_, inputs, instance});
+  entries_.push_back({hash, ++uses_, isNew, inputs, instance});
   return instance;
+}
+
+/// With the mutex held: that used longest ago, of the new ones or of all.
+InstanceCache::Entry InstanceCache::takeOldest(bool isNew) {
+  auto oldest = entries_.end();
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
+    if ((entry->isNew || !isNew) && (oldest == entries_.end() || entry->lastUse < oldest->lastUse)) oldest = entry;
+  Entry taken = std::exchange(*oldest, std::move(entries_.back()));
+  entries_.pop_back();
+  return taken;
 }
 
 }  // namespace hpu

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -24,8 +25,11 @@ StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::v
 /// Any thread may call anything. Instances for different sizes are made beside each other.
 class InstanceCache {
  public:
-  /// Instances that are kept, those used last.
-  static constexpr size_t kMost = 64;
+  /// Instances that are kept, those used last. Sizes that come for the first time take few places among them: a
+  /// sequence that grows step by step asks for each size once, and its steps run in the memory of the last few.
+  static constexpr size_t kMost = 64, kMostNew = 8;
+  /// Sizes that are known to have been here, of those that were dropped.
+  static constexpr size_t kMostKnown = 64;
 
   /// `representative`: the recipe's own program, loaded, which no launch runs. Instances share what the driver made of
   /// its constants and kernels.
@@ -39,10 +43,12 @@ class InstanceCache {
   struct Entry {
     uint64_t hash = 0;
     uint64_t lastUse = 0;
+    bool isNew = false;  ///< It was used for one launch, and its sizes were not known.
     std::vector<Shape> inputs;
     std::shared_ptr<Instance> instance;
   };
   std::shared_ptr<Instance> find(uint64_t hash, const std::vector<Shape>& inputs);
+  Entry takeOldest(bool isNew);
   StatusOr<std::shared_ptr<Instance>> make(const std::vector<Shape>& inputs);
 
   const std::shared_ptr<DeviceState> device_;
@@ -52,6 +58,7 @@ class InstanceCache {
   std::vector<std::unique_ptr<plan::Instances>> variants_;  ///< By variant; null: of one whose sizes are all fixed.
   std::mutex mutex_;                                        // Guards the next two.
   std::vector<Entry> entries_;
+  std::deque<uint64_t> known_;  ///< Hashes of sizes that were dropped as new.
   uint64_t uses_ = 0;
 };
 

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "base/Format.h"
+#include "base/Parallel.h"
 #include "base/StatusMacros.h"
 #include "plan/InstanceMemory.h"
 #include "plan/InstancePlan.h"
@@ -121,12 +123,14 @@ class Maker {
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
 
-  /// Those of the cuts that slice some unit as none before them does, the first one first, which must serve.
+  /// Those of the cuts that slice some unit as none before them does, the first one first, which must serve; of the
+  /// others so many as do not make more than kMostPriced commands.
   StatusOr<std::vector<const Cuts*>> different(const std::vector<Cuts>& all) {
     HPU_RETURN_IF_ERROR(copy());
     InstanceMemory memory(*program_, ops_, dynamic_, values_, target_);
     std::vector<std::vector<std::vector<int64_t>>> known;  ///< The boxes of all parts.
     std::vector<const Cuts*> different;
+    int64_t left = kMostPriced;
     for (const Cuts& cuts : all) {
       if (Status cut = memory.cut(cuts); !cut.ok()) {
         if (different.empty()) return cut;
@@ -137,25 +141,22 @@ class Maker {
         for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p) boxes.push_back(memory.box(u, p));
       if (std::find(known.begin(), known.end(), boxes) != known.end()) continue;
       known.push_back(std::move(boxes));
-      different.push_back(&cuts);
+      if (different.empty() || (left -= commandsOf(memory)) >= 0) different.push_back(&cuts);
     }
     return different;
   }
 
-  /// All with a plan of its own, which keepPlan() gives. Null when it has more than `mostCommands`.
-  StatusOr<std::shared_ptr<Program>> make(const Cuts& cuts, int64_t& mostCommands) {
+  /// All with a plan of its own, which keepPlan() gives; its commands are not verified.
+  StatusOr<std::shared_ptr<Program>> make(const Cuts& cuts) {
     HPU_RETURN_IF_ERROR(copy());
     memory_ = std::make_unique<InstanceMemory>(*program_, ops_, dynamic_, values_, target_);
     const InstanceMemory& memory = *memory_;
     HPU_RETURN_IF_ERROR(memory_->plan(cuts));
-    std::shared_ptr<Program> none;
     HPU_RETURN_IF_ERROR(lay(memory));
     regions_ = memory.regions();
     dropEmpty(memory);
     HPU_RETURN_IF_ERROR(verifyLaid());
     HPU_RETURN_IF_ERROR(checkUnits(memory));
-    mostCommands -= commands_;
-    if (mostCommands < 0) return none;
     const IssueContext context{*program_, reads_, target_, target_.clock()};
     std::vector<std::vector<SlicedCommand>> sliced;
     sliced.reserve(units_.size());
@@ -167,7 +168,6 @@ class Maker {
     program_->queues = std::move(issued.queues);
     program_->estimates.deviceTimeUs = static_cast<double>(issued.time) / kPicosecondsPerUs;
     program_->estimates.lowerBoundUs = static_cast<double>(issued.lowerBound) / kPicosecondsPerUs;
-    HPU_RETURN_IF_ERROR(recipe::verifyCommands(*program_));
     order_ = std::move(issued.order);
     return program_;
   }
@@ -275,6 +275,10 @@ class Maker {
     p.ops = source_.ops;
     p.sourceNodes = source_.sourceNodes;
     p.numSignals = static_cast<uint32_t>(kNumEngines - 1);
+    p.bundles.clear();
+    p.hostOrder.clear();
+    p.queues.clear();
+    p.estimates = {};
     changed_ = ChangedOps(p.ops.size());
     return setSizes();
   }
@@ -528,15 +532,19 @@ class Maker {
       if (!before_ || changed_.has(op)) program_->ops[op].content = ++last;
   }
 
-  /// What can be issued: not too many commands, parts of a unit in as many slices as one another.
-  Status checkUnits(const InstanceMemory& memory) {
+  int64_t commandsOf(const InstanceMemory& memory) const {
     int64_t commands = 0;
     for (uint32_t u = 0; u < dynamic_.units.size(); ++u) {
       int64_t ops = 0;
       for (const DynamicUnit::Part& part : dynamic_.units[u].parts) ops += static_cast<int64_t>(part.ops.size());
       commands += memory.slices(u) * ops;
     }
-    commands_ = commands;
+    return commands;
+  }
+
+  /// What can be issued: not too many commands, parts of a unit in as many slices as one another.
+  Status checkUnits(const InstanceMemory& memory) {
+    const int64_t commands = commandsOf(memory);
     if (commands > recipe::kMaxInstanceCommands)
       return resourceExhausted(
           strCat("the program would have ", commands, " commands, more than ", recipe::kMaxInstanceCommands));
@@ -568,7 +576,6 @@ class Maker {
   std::vector<IssueUnit> units_;
   std::vector<PartRefs> unitParts_;  ///< By unit.
   recipe::KernelReads reads_;
-  int64_t commands_ = 0;
   const std::vector<int64_t>* packings_ = nullptr;  ///< Of a plan, by op of the source.
 
   // What make() leaves for keepPlan().
@@ -584,22 +591,34 @@ StatusOr<std::shared_ptr<Program>> makeFastest(const Program& program, const Siz
                                                std::shared_ptr<const InstancePlan>* plan) {
   const SizeValues values(*program.dynamic, sizes);
   HPU_ASSIGN(const std::vector<const Cuts*> different, Maker(program, values, target).different(all));
-  std::unique_ptr<Maker> fastest;
-  std::shared_ptr<Program> best;
-  int64_t left = kMostPriced;
-  for (const Cuts* cuts : different) {
-    int64_t most = best ? left : INT64_MAX;
-    auto maker = std::make_unique<Maker>(program, values, target);
-    auto made = maker->make(*cuts, most);
-    if (best) left = most;
-    if (!made.ok() && !best) return made.status();  // Its own choice must serve; what another one cannot is left out.
-    if (!made.ok() || !*made) continue;
-    if (best && (*made)->estimates.deviceTimeUs >= best->estimates.deviceTimeUs) continue;
-    best = *made;
-    fastest = std::move(maker);
-  }
-  if (plan) *plan = fastest->keepPlan();
-  return best;
+  struct Made {
+    std::unique_ptr<Maker> maker;
+    Status status;
+    std::shared_ptr<Program> program;
+  };
+  std::vector<Made> made(different.size());
+  auto make = [&](Made& own, const Cuts& cuts) {
+    try {
+      own.maker = std::make_unique<Maker>(program, values, target);
+      auto result = own.maker->make(cuts);
+      own.status = result.status();
+      if (result.ok()) own.program = *std::move(result);
+    } catch (const std::bad_alloc&) {
+      own.status = resourceExhausted("there is no host memory for an instance");
+    }
+  };
+  base::parallelFor(static_cast<int64_t>(made.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) make(made[i], *different[i]);
+  });
+  // Its own choice must serve; what another one cannot is left out.
+  HPU_RETURN_IF_ERROR(made[0].status);
+  const Made* fastest = &made[0];
+  for (const Made& other : made)
+    if (other.program && other.program->estimates.deviceTimeUs < fastest->program->estimates.deviceTimeUs)
+      fastest = &other;
+  HPU_RETURN_IF_ERROR(recipe::verifyCommands(*fastest->program));
+  if (plan) *plan = fastest->maker->keepPlan();
+  return fastest->program;
 }
 
 }  // namespace

@@ -18,10 +18,14 @@ constexpr int64_t kWidths = 4;
 std::vector<int64_t> candidates(const recipe::MmeDesc& mme, const arch::TargetDesc& target) {
   int64_t widest = 0;
   for (const arch::MmeGeometry& geometry : target.mmeGeometries) widest = std::max(widest, geometry.width);
-  const int64_t columns = mme.kind == recipe::MmeKind::kGemm ? mme.c.sizes.back() : mme.c.sizes[1];
+  const bool gemm = mme.kind == recipe::MmeKind::kGemm;
+  const int64_t columns = gemm ? mme.c.sizes.back() : mme.c.sizes[1];
+  const int64_t pixels = gemm ? mme.c.sizes[mme.c.sizes.size() - 2] : mme.c.sizes[3];
   std::vector<int64_t> factors;
-  for (int64_t factor : kFactors)
-    if (columns <= kWidths * widest / factor && recipe::packingObstacle(mme, factor).empty()) factors.push_back(factor);
+  for (int64_t factor : kFactors) {
+    if (factor > pixels || columns > kWidths * widest / factor) break;
+    if (recipe::packingObstacle(mme, factor).empty()) factors.push_back(factor);
+  }
   return factors;
 }
 

@@ -493,14 +493,37 @@ TEST_F(DynamicLaunch, InstancesUsedLastAreKept) {
   InstanceCache cache(device.state(), Instance::load(device.state(), program).value(), program);
   const auto first = cache.get(shapesFor(1, 1)).value();
   const std::weak_ptr<Instance> second = cache.get(shapesFor(1, 2)).value();
+  auto use = [&](int64_t from, int64_t to, int times) {
+    for (int64_t seq = from; seq <= to; ++seq)
+      for (int i = 0; i < times; ++i) ASSERT_TRUE(cache.get(shapesFor(1, seq)).ok());
+  };
+  // Used twice, as all that follow.
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);
-  for (int64_t seq = 3; seq <= static_cast<int64_t>(InstanceCache::kMost); ++seq)
-    ASSERT_TRUE(cache.get(shapesFor(1, seq)).ok());
+  ASSERT_FALSE(cache.get(shapesFor(1, 2)).value() == first);
+  const auto most = static_cast<int64_t>(InstanceCache::kMost);
+  use(3, most, 2);
   EXPECT_FALSE(second.expired());
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);
-  ASSERT_TRUE(cache.get(shapesFor(2, 1)).ok());
+  use(most + 1, most + 1, 1);
   EXPECT_TRUE(second.expired());
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);
+}
+
+/// A sequence that grows asks for each size once, and leaves what is used again where it is.
+TEST_F(DynamicLaunch, InstancesUsedOnceTakeFewPlaces) {
+  InstanceCache cache(device.state(), Instance::load(device.state(), program).value(), program);
+  const auto kept = cache.get(shapesFor(1, 1)).value();
+  EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), kept);
+  std::vector<std::weak_ptr<Instance>> once;
+  const auto most = static_cast<int64_t>(InstanceCache::kMostNew);
+  for (int64_t seq = 2; seq <= most + 3; ++seq) once.push_back(cache.get(shapesFor(1, seq)).value());
+  EXPECT_TRUE(once[0].expired() && once[1].expired());
+  for (size_t i = 2; i < once.size(); ++i) EXPECT_FALSE(once[i].expired()) << i;
+  EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), kept);
+  // Sizes that come again stay longer.
+  const std::weak_ptr<Instance> again = cache.get(shapesFor(1, 2)).value();
+  for (int64_t seq = 30; seq < 30 + 2 * most; ++seq) ASSERT_TRUE(cache.get(shapesFor(1, seq)).ok());
+  EXPECT_FALSE(again.expired());
 }
 
 TEST_F(DynamicLaunch, OutputsOverInputsAreStagedForTheirSizes) {
