@@ -84,7 +84,9 @@ Status patchTensors(std::vector<TensorInfo>& tensors, Patch::Field field, const 
   return okStatus();
 }
 
-recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, const Program& instance) {
+/// `only`: by kernel, those that are asked for; null: all.
+recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, const Program& instance,
+                            const std::vector<bool>* only = nullptr) {
   // What a kernel reads is computed for every point of its space, where it must not overflow.
   constexpr int64_t kMost = int64_t{1} << 60;
   std::vector<std::array<int64_t, recipe::kMaxRank>> spaces(dynamic.kernels.size());
@@ -93,7 +95,8 @@ recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, co
       spaces[op.tpc.kernel][d] = std::max(spaces[op.tpc.kernel][d], op.space[d]);
   auto inRange = [&](int64_t value) { return value >= -kMost && value <= kMost; };
   recipe::KernelReads reads(dynamic.kernels.size());
-  for (size_t k = 0; k < reads.size(); ++k)
+  for (size_t k = 0; k < reads.size(); ++k) {
+    if (only && !(*only)[k]) continue;
     for (const auto& from : dynamic.kernels[k].reads) {
       recipe::InputReads::value_type& input = reads[k].emplace_back();
       for (const DynamicKernel::Read& read : from) {
@@ -105,6 +108,7 @@ recipe::KernelReads readsOf(const Dynamic& dynamic, const SizeValues& values, co
         if (size > 0 && *scale <= kMost / size) made = {read.dim, *scale, *low, *high};
       }
     }
+  }
   return reads;
 }
 
@@ -219,7 +223,8 @@ class Maker {
     if (!plan.waits->setBoxes(*program_, plan.units, tiles, changed_)) return false;
     numberContents();
     HPU_RETURN_IF_ERROR(recipe::verifyBoxes(*program_, &changed_.list()));
-    return plan.waits->holds(*program_, [&] { return readsOf(dynamic_, values_, *program_); }, &changed_);
+    return plan.waits->holds(
+        *program_, [&] { return readsOf(dynamic_, values_, *program_, &plan.waits->kernels()); }, &changed_);
   }
 
   /// With the plan of larger sizes; null when it does not serve these.
@@ -391,7 +396,7 @@ class Maker {
 
   Status setKernels(const InstanceMemory& memory) {
     std::vector<double> points(program_->kernels.size(), 0);
-    std::vector<bool> others(program_->kernels.size());  ///< Those with other sizes or another cost.
+    std::vector<bool> others(program_->kernels.size());  ///< Those with other sizes, reads or another cost.
     for (uint32_t i = 0; i < ops_.size(); ++i) {
       if (!memory.hasPoints(i)) continue;
       const recipe::Op& op = *ops_.find(i);
@@ -404,7 +409,11 @@ class Maker {
       recipe::Kernel& kernel = program_->kernels[k];
       const DynamicKernel& sizes = dynamic_.kernels[k];
       const auto hasOther = [&](uint32_t expr) { return !isSet(expr); };
-      if (hasOther(sizes.scratchBytes) || std::any_of(sizes.dims.begin(), sizes.dims.end(), hasOther)) others[k] = true;
+      bool isOther = hasOther(sizes.scratchBytes) || std::any_of(sizes.dims.begin(), sizes.dims.end(), hasOther);
+      for (const auto& input : sizes.reads)
+        for (const DynamicKernel::Read& read : input)
+          isOther |= read.dim >= 0 && (hasOther(read.scale) || hasOther(read.low) || hasOther(read.high));
+      others[k] = isOther;
       kernel.dims.clear();
       const recipe::TpcCost cost = std::exchange(kernel.cost, {});
       if (points[k] == 0) continue;  // Never called: what it would need may have no value.

@@ -162,6 +162,11 @@ std::shared_ptr<const SharedWaits> SharedWaits::make(const Program& program, con
     const uint32_t first = placeOf(a);
     shared->pairs_.emplace_back(first, placeOf(b));
   }
+  shared->kernels_.resize(program.kernels.size());
+  for (const CommandRef& ref : shared->looked_) {
+    const recipe::Op& op = program.ops[program.queues[ref.queue].commands[ref.command].op];
+    if (op.engine == Engine::kTpc) shared->kernels_[op.tpc.kernel] = true;
+  }
   shared->regions_ = std::move(regions);
   // Of the instance itself they hold, or its waits are not what they should be.
   if (!shared->holds(program, [&] { return reads; })) return nullptr;
@@ -199,7 +204,13 @@ bool SharedWaits::holds(const Program& program, base::FunctionRef<recipe::Kernel
     if (operand.offset < region.begin || operand.offset > region.end || bytes > region.end - operand.offset)
       return false;
   }
-  if (pairs_.empty()) return true;
+  auto isChanged = [&](uint32_t place) {
+    const CommandRef ref = looked_[place];
+    return !changed || changed->has(program.queues[ref.queue].commands[ref.command].op);
+  };
+  if (std::none_of(pairs_.begin(), pairs_.end(),
+                   [&](const auto& pair) { return isChanged(pair.first) || isChanged(pair.second); }))
+    return true;
   const recipe::KernelReads own = reads();
   std::vector<recipe::Access> accesses;
   accesses.reserve(4 * looked_.size());

@@ -49,11 +49,14 @@ class SharedWaits {
                 ChangedOps& changed) const;
 
   /// Whether the waits order the commands of an instance that has its boxes. `reads` is asked only when there are
-  /// pairs. `changed`: the ops that have other numbers than in an instance for which they hold; null: all.
+  /// pairs, and of kernels() only. `changed`: the ops that have other numbers than in an instance for which they hold,
+  /// or whose kernels read in another way; null: all.
   bool holds(const recipe::Program& program, base::FunctionRef<recipe::KernelReads()> reads,
              const ChangedOps* changed = nullptr) const;
 
   size_t pairs() const { return pairs_.size(); }
+  /// By kernel: what it reads is looked at, of the commands of pairs.
+  const std::vector<bool>& kernels() const { return kernels_; }
 
  private:
   SharedWaits() = default;
@@ -62,6 +65,7 @@ class SharedWaits {
   std::vector<recipe::CommandRef> commands_;          ///< In program order.
   std::vector<recipe::CommandRef> looked_;            ///< Commands of pairs ...
   std::vector<std::pair<uint32_t, uint32_t>> pairs_;  ///< ... which these count into.
+  std::vector<bool> kernels_;
 };
 
 }  // namespace hpu::plan
