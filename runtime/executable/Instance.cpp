@@ -28,7 +28,9 @@ StatusOr<std::shared_ptr<Instance>> Instance::load(const std::shared_ptr<DeviceS
                                                    const Instance* like) {
   auto load = [&] {
     if (!like) return device->driver()->loadProgram(program);
-    return device->driver()->loadInstance(program, like->id(), recipe::sizesText(*like->program().dynamic, sizes));
+    // Of a variant the name says it.
+    const auto& dynamic = like->program().dynamic;
+    return device->driver()->loadInstance(program, like->id(), dynamic ? recipe::sizesText(*dynamic, sizes) : "");
   };
   HPU_ASSIGN(driver::ProgramId id, load());
   auto instance = base::makeProcessOwned<Instance>(device, std::move(program), std::move(sizes), id);

@@ -27,8 +27,9 @@ bool isBoundAtLaunch(recipe::SectionKind kind);
 /// Any thread may call anything.
 class Instance {
  public:
-  /// `sizes`: those that it was made for. `like`: the recipe's own program, loaded on the same device; null of a recipe
-  /// of fixed sizes. Errors: kResourceExhausted (sections that nothing could hold); the driver's.
+  /// `sizes`: those that it was made for. `like`: the recipe's own program, or an instance of the same variant, loaded
+  /// on the same device; null of a recipe of fixed sizes, and of the first of a variant. Errors: kResourceExhausted
+  /// (sections that nothing could hold); the driver's.
   static StatusOr<std::shared_ptr<Instance>> load(const std::shared_ptr<DeviceState>& device,
                                                   std::shared_ptr<const recipe::Program> program,
                                                   recipe::Sizes sizes = {}, const Instance* like = nullptr);

@@ -46,14 +46,16 @@ InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_pt
     variants_.push_back(variant.program->dynamic
                             ? std::make_unique<plan::Instances>(variant.program, arch::targetDesc(program_->target))
                             : nullptr);
+  first_.resize(variants_.size());
 }
 
 /// With the mutex held.
 std::shared_ptr<Instance> InstanceCache::find(uint64_t hash, const std::vector<Shape>& inputs) {
   for (Entry& entry : entries_)
     if (entry.hash == hash && entry.inputs == inputs) {
+      // Who asks for it twice in a row, first for its workspace, uses it once.
+      if (entry.lastUse != uses_) entry.isNew = false;
       entry.lastUse = ++uses_;
-      entry.isNew = false;
       return entry.instance;
     }
   return nullptr;
@@ -75,7 +77,17 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::make(const std::vector<Shape>
     HPU_ASSIGN(program, variants_[*variant]->get(own));
   }
   // What instances share is the kernels and packed weights of their program; a variant has its own.
-  return Instance::load(device_, std::move(program), std::move(sizes), variant ? nullptr : representative_.get());
+  std::shared_ptr<Instance> like = representative_;
+  if (variant) {
+    auto lock = base::lockSoon(mutex_);
+    like = first_[*variant];
+  }
+  HPU_ASSIGN(auto instance, Instance::load(device_, std::move(program), std::move(sizes), like.get()));
+  if (variant && !like && source->dynamic) {
+    auto lock = base::lockSoon(mutex_);
+    first_[*variant] = instance;
+  }
+  return instance;
 }
 
 StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>& inputs) {
@@ -88,7 +100,9 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
   Entry dropped;  // Let go after the lock.
   std::lock_guard lock(mutex_);
   if (auto known = find(hash, inputs)) return known;  // Another thread was first.
-  const bool isNew = std::find(known_.begin(), known_.end(), hash) == known_.end();
+  const auto wasHere = std::find(known_.begin(), known_.end(), hash);
+  const bool isNew = wasHere == known_.end();
+  if (!isNew) known_.erase(wasHere);
   const auto news = std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.isNew; });
   if (isNew && static_cast<size_t>(news) == kMostNew) {
     dropped = takeOldest(true);

@@ -43,7 +43,7 @@ class InstanceCache {
   struct Entry {
     uint64_t hash = 0;
     uint64_t lastUse = 0;
-    bool isNew = false;  ///< It was used for one launch, and its sizes were not known.
+    bool isNew = false;  ///< It was used at one time, and its sizes were not known.
     std::vector<Shape> inputs;
     std::shared_ptr<Instance> instance;
   };
@@ -56,7 +56,8 @@ class InstanceCache {
   const std::shared_ptr<const recipe::Program> program_;
   plan::Instances planned_;
   std::vector<std::unique_ptr<plan::Instances>> variants_;  ///< By variant; null: of one whose sizes are all fixed.
-  std::mutex mutex_;                                        // Guards the next two.
+  std::mutex mutex_;                                        // Guards the rest.
+  std::vector<std::shared_ptr<Instance>> first_;            ///< By variant, the one that its others are like.
   std::vector<Entry> entries_;
   std::deque<uint64_t> known_;  ///< Hashes of sizes that were dropped as new.
   uint64_t uses_ = 0;

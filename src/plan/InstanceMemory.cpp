@@ -111,9 +111,9 @@ void InstanceMemory::shapeUnit(uint32_t u) {
 /// Whether the unit's slices are tiles. Where it is cut along another dimension the result lies in SRAM as a whole:
 /// strides of tiles, which kernels know, are those of one dimension.
 bool InstanceMemory::followsSlices(const TileStorage& tile) const {
-  const std::vector<uint32_t>& cuts = plan_->cuts[tile.unit][tile.part];
-  for (uint32_t d = 0; d < cuts.size(); ++d)
-    if (cuts[d] > 1 && d != tile.dim) return false;
+  const std::vector<int64_t>&box = boxes_[tile.unit][tile.part], &space = spaceOf(tile.unit, tile.part);
+  for (uint32_t d = 0; d < box.size(); ++d)
+    if (box[d] < space[d] && d != tile.dim) return false;
   return true;
 }
 

@@ -2,6 +2,7 @@
 // Instances of similar sizes (Instantiate.h).
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "base/StatusMacros.h"
@@ -24,6 +25,8 @@ int64_t bucketEnd(int64_t size) {
 /// takes, and one of another plan has at least its memory.
 struct Instances::Spares {
   static constexpr size_t kMost = 4;
+
+  Spares() { spares.reserve(kMost + 1); }  // Giving one back cannot fail.
 
   std::unique_ptr<LikeInstance> take(const std::shared_ptr<const InstancePlan>& plan) {
     std::lock_guard lock(mutex);
@@ -56,14 +59,14 @@ Instances::Stats Instances::stats() const {
   return stats_;
 }
 
-std::shared_ptr<const InstancePlan> Instances::find(const Sizes& key) {
+std::optional<std::shared_ptr<const InstancePlan>> Instances::find(const Sizes& key) {
   std::lock_guard lock(mutex_);
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if (it->first != key) continue;
     plans_.splice(plans_.begin(), plans_, it);
     return it->second;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 void Instances::keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan) {
@@ -98,9 +101,10 @@ StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {
   // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several
   // numbers of slices, and its end is no sizes where guards do not hold.
   for (const Sizes* key : {&sizes, static_cast<const Sizes*>(&end)}) {
-    std::shared_ptr<const InstancePlan> plan = find(*key);
-    if (!plan && key == &end && end != sizes) {
-      if (!makePlanned(*program_, end, target_, plan).ok()) continue;
+    const auto known = find(*key);
+    std::shared_ptr<const InstancePlan> plan = known.value_or(nullptr);
+    if (!known && key == &end && end != sizes) {
+      if (!makePlanned(*program_, end, target_, plan).ok()) plan = nullptr;
       keep(end, plan);
     }
     if (!plan) continue;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <new>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -145,7 +145,12 @@ class Maker {
         for (uint32_t p = 0; p < dynamic_.units[u].parts.size(); ++p) boxes.push_back(memory.box(u, p));
       if (std::find(known.begin(), known.end(), boxes) != known.end()) continue;
       known.push_back(std::move(boxes));
-      if (different.empty() || (left -= commandsOf(memory)) >= 0) different.push_back(&cuts);
+      const int64_t commands = commandsOf(memory);
+      if (!different.empty()) {
+        if (commands > left) continue;
+        left -= commands;
+      }
+      different.push_back(&cuts);
     }
     return different;
   }
@@ -319,7 +324,8 @@ class Maker {
     if (patch.field == Field::kOperandSize) {
       HPU_ASSIGN(operand.sizes[patch.dim], sizeAt(values_, patch.expr));
       changed_.add(number);
-      // A part of nothing would begin beyond it. (An offset that is an expression is set behind the sizes.)
+      // A part of nothing would begin beyond it. (An offset that is an expression, and that of a placed operand, is set
+      // behind the sizes: the op counts as changed already.)
       const recipe::Operand& source = *recipe::operandAt(source_.ops[patch.index], patch.operand);
       operand.offset = recipe::isEmpty(operand) ? 0 : source.offset;
       return okStatus();
@@ -612,8 +618,9 @@ StatusOr<std::shared_ptr<Program>> makeFastest(const Program& program, const Siz
       auto result = own.maker->make(cuts);
       own.status = result.status();
       if (result.ok()) own.program = *std::move(result);
-    } catch (const std::bad_alloc&) {
-      own.status = resourceExhausted("there is no host memory for an instance");
+    } catch (const std::exception& error) {  // No memory, or more elements than a vector can have.
+      own.program = nullptr;
+      own.status = resourceExhausted(strCat("an instance could not be made: ", error.what()));
     }
   };
   base::parallelFor(static_cast<int64_t>(made.size()), 1, [&](int64_t begin, int64_t end) {
@@ -621,13 +628,20 @@ StatusOr<std::shared_ptr<Program>> makeFastest(const Program& program, const Siz
   });
   // Its own choice must serve; what another one cannot is left out.
   HPU_RETURN_IF_ERROR(made[0].status);
-  const Made* fastest = &made[0];
-  for (const Made& other : made)
-    if (other.program && other.program->estimates.deviceTimeUs < fastest->program->estimates.deviceTimeUs)
-      fastest = &other;
-  HPU_RETURN_IF_ERROR(recipe::verifyCommands(*fastest->program));
-  if (plan) *plan = fastest->maker->keepPlan();
-  return fastest->program;
+  std::vector<const Made*> order;
+  for (const Made& each : made)
+    if (each.program) order.push_back(&each);
+  std::stable_sort(order.begin(), order.end(), [](const Made* a, const Made* b) {
+    return a->program->estimates.deviceTimeUs < b->program->estimates.deviceTimeUs;
+  });
+  for (const Made* each : order) {
+    const Status verified = recipe::verifyCommands(*each->program);
+    if (!verified.ok() && each == &made[0]) return verified;
+    if (!verified.ok()) continue;
+    if (plan) *plan = each->maker->keepPlan();
+    return each->program;
+  }
+  return internalError("no choice of tiles serves these sizes");  // Not reached: the first choice returns or fails.
 }
 
 }  // namespace

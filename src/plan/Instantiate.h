@@ -14,6 +14,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "arch/TargetDesc.h"
@@ -76,7 +77,8 @@ class Instances {
   struct Spares;
   std::shared_ptr<const recipe::Program> instanceLike(const std::shared_ptr<const InstancePlan>& plan,
                                                       const Sizes& sizes) const;
-  std::shared_ptr<const InstancePlan> find(const Sizes& key);
+  /// Null: there can be none.
+  std::optional<std::shared_ptr<const InstancePlan>> find(const Sizes& key);
   void keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan);
 
   const std::shared_ptr<const recipe::Program> program_;

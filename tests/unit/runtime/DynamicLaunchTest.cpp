@@ -493,18 +493,15 @@ TEST_F(DynamicLaunch, InstancesUsedLastAreKept) {
   InstanceCache cache(device.state(), Instance::load(device.state(), program).value(), program);
   const auto first = cache.get(shapesFor(1, 1)).value();
   const std::weak_ptr<Instance> second = cache.get(shapesFor(1, 2)).value();
-  auto use = [&](int64_t from, int64_t to, int times) {
-    for (int64_t seq = from; seq <= to; ++seq)
-      for (int i = 0; i < times; ++i) ASSERT_TRUE(cache.get(shapesFor(1, seq)).ok());
-  };
-  // Used twice, as all that follow.
+  // Used at two times, as all that follow.
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);
   ASSERT_FALSE(cache.get(shapesFor(1, 2)).value() == first);
   const auto most = static_cast<int64_t>(InstanceCache::kMost);
-  use(3, most, 2);
+  for (int64_t seq = 3; seq <= most; ++seq)
+    for (int64_t used : {seq, int64_t{1}, seq}) ASSERT_TRUE(cache.get(shapesFor(1, used)).ok());
   EXPECT_FALSE(second.expired());
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);
-  use(most + 1, most + 1, 1);
+  ASSERT_TRUE(cache.get(shapesFor(1, most + 1)).ok());
   EXPECT_TRUE(second.expired());
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), first);
 }
@@ -513,10 +510,14 @@ TEST_F(DynamicLaunch, InstancesUsedLastAreKept) {
 TEST_F(DynamicLaunch, InstancesUsedOnceTakeFewPlaces) {
   InstanceCache cache(device.state(), Instance::load(device.state(), program).value(), program);
   const auto kept = cache.get(shapesFor(1, 1)).value();
+  ASSERT_TRUE(cache.get(shapesFor(1, 20)).ok());
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), kept);
   std::vector<std::weak_ptr<Instance>> once;
   const auto most = static_cast<int64_t>(InstanceCache::kMostNew);
-  for (int64_t seq = 2; seq <= most + 3; ++seq) once.push_back(cache.get(shapesFor(1, seq)).value());
+  for (int64_t seq = 2; seq <= most + 3; ++seq) {
+    once.push_back(cache.get(shapesFor(1, seq)).value());
+    ASSERT_EQ(cache.get(shapesFor(1, seq)).value(), once.back().lock()) << "its workspace was asked for before";
+  }
   EXPECT_TRUE(once[0].expired() && once[1].expired());
   for (size_t i = 2; i < once.size(); ++i) EXPECT_FALSE(once[i].expired()) << i;
   EXPECT_EQ(cache.get(shapesFor(1, 1)).value(), kept);
