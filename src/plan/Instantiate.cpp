@@ -285,10 +285,6 @@ class Maker {
     p.ops = source_.ops;
     p.sourceNodes = source_.sourceNodes;
     p.numSignals = static_cast<uint32_t>(kNumEngines - 1);
-    p.bundles.clear();
-    p.hostOrder.clear();
-    p.queues.clear();
-    p.estimates = {};
     changed_ = ChangedOps(p.ops.size());
     return setSizes();
   }

@@ -156,7 +156,7 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
 size_t DeviceClock::weightOf(const ClockItem& item) {
   constexpr size_t kMostInstances = 256;
   const auto* launch = std::get_if<TimedProgram>(&item.work);
-  return launch && launch->sizes ? kMaxUnresolved / kMostInstances : 1;
+  return launch && launch->isInstance ? kMaxUnresolved / kMostInstances : 1;
 }
 
 /// Under inboxMutex_: undoes the last append.

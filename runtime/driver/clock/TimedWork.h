@@ -53,6 +53,7 @@ struct TimedProgram {
   std::shared_ptr<const LinkUse> link = {};  ///< Null: none.
   /// What the program's free dimensions are, "seq = 17"; for the observer. Null: it has none.
   std::shared_ptr<const std::string> sizes = {};
+  bool isInstance = false;  ///< It has a timeline of its own, as each of its sizes does.
 };
 /// Ends when `node` does; `clock` is the node's own when it is another device's.
 struct TimedWait {

@@ -145,6 +145,7 @@ StatusOr<ProgramId> TimedDevice::load(std::shared_ptr<const recipe::Program> pro
   HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_, loaded->costs.get()));
   HPU_ASSIGN(loaded->functional, prepare(program, like ? like->functional : nullptr));
   loaded->program = std::move(program);
+  loaded->isInstance = like != nullptr;
   if (!sizes.empty()) loaded->sizes = std::make_shared<const std::string>(std::move(sizes));
   std::lock_guard lock(programsMutex_);
   std::erase_if(everLoaded_, [](const auto& entry) { return entry.second.expired(); });
@@ -373,9 +374,10 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
       },
       [&](const Launch& launch) -> Result {
         // That of an instance becomes another instance's when the launch is over: only a trace looks at it later.
-        const bool keeps = !loaded->sizes || trace::recording();
-        return TimedProgram{loaded->timeline, keeps ? loaded->program : nullptr, launch.signals,
-                            linkUse(launch, *loaded->program), loaded->sizes};
+        const bool keeps = !loaded->isInstance || trace::recording();
+        return TimedProgram{loaded->timeline, keeps ? loaded->program : nullptr,
+                            launch.signals,   linkUse(launch, *loaded->program),
+                            loaded->sizes,    loaded->isInstance};
       },
       [&](const WaitFor& wait) -> Result { return timedWait(wait); },
       [](const External& away) -> Result {

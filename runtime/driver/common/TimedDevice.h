@@ -104,6 +104,7 @@ class TimedDevice : public DriverDevice {
     std::shared_ptr<const LaunchTimeline> timeline;
     std::shared_ptr<LoadedProgram> functional;
     std::shared_ptr<perfmodel::CostMemo> costs;  ///< Of it and of its instances.
+    bool isInstance = false;                     ///< Of loadInstance.
     std::shared_ptr<const std::string> sizes;    ///< As loadInstance's; null: none.
   };
 

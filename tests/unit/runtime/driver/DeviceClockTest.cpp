@@ -219,7 +219,7 @@ TEST(DeviceClock, LaunchesOfInstancesAreResolvedEarlier) {
   c.clock->setObserver([&](const ResolvedWork&) { ++seen; });
   TimedProgram launch = twoOutputs();
   launch.signals.clear();
-  launch.sizes = std::make_shared<const std::string>("seq = 5");
+  launch.isInstance = true;
   for (int i = 0; i < 300; ++i) c.add(1, launch);
   EXPECT_EQ(seen, 0u);
   c.clock->catchUp();
