@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/BackgroundThread.h"
 #include "base/ProcessOwned.h"
 #include "hpu/device.h"
 #include "hpu/status.h"
@@ -48,6 +49,9 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   StatusOr<std::shared_ptr<const void>> owner(uint64_t address, int64_t bytes, std::string_view what) const;
   const std::shared_ptr<HostCalls>& hostCalls() const { return hostCalls_; }
 
+  /// For what is made ahead of its use.
+  base::BackgroundThread& background() { return background_; }
+
   /// The pool of Stream::allocate, made with the first call.
   StatusOr<std::shared_ptr<MemoryPoolState>> defaultPool();
 
@@ -83,6 +87,8 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   std::mutex streamsMutex_;  // Guards the two lists.
   std::vector<std::weak_ptr<StreamState>> streams_;
   std::vector<driver::Ticket> orphans_;
+
+  base::BackgroundThread background_{"hpu-ahead"};
 };
 
 /// One ticket and the promise to the driver that nobody asks about it once this is gone.

@@ -2,11 +2,15 @@
 #include "runtime/executable/InstanceCache.h"
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "arch/TargetDesc.h"
+#include "base/Cpus.h"
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/Spin.h"
 #include "base/StatusMacros.h"
 #include "recipe/Variants.h"
@@ -26,6 +30,28 @@ uint64_t hashOf(const std::vector<Shape>& shapes) {
   return hash;
 }
 
+/// With one CPU it would only keep the launch from running.
+bool preparesAhead() {
+  const auto wanted = settings::getBool(Setting::HPU_PREPARE_AHEAD);
+  return base::allowedCpus() > 1 && wanted.ok() && *wanted;
+}
+
+/// Where sizes that go from `before` to `sizes`, and on in the same steps, come to the next bucket; null: nowhere.
+std::optional<recipe::Sizes> nextBucket(const recipe::Sizes& before, const recipe::Sizes& sizes) {
+  std::optional<int64_t> steps;
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    const int64_t change = sizes[s] - before[s];
+    if (change <= 0) continue;
+    // From `before` on, to the first step beyond the end of its bucket.
+    const int64_t own = (plan::bucketEnd(before[s]) - before[s]) / change + 1;
+    steps = std::min(own, steps.value_or(own));
+  }
+  if (!steps) return std::nullopt;
+  recipe::Sizes next = before;
+  for (size_t s = 0; s < sizes.size(); ++s) next[s] += (sizes[s] - before[s]) * *steps;
+  return next;
+}
+
 }  // namespace
 
 StatusOr<recipe::Sizes> launchSizes(const recipe::Program& program, const std::vector<Shape>& inputs) {
@@ -41,12 +67,17 @@ InstanceCache::InstanceCache(std::shared_ptr<DeviceState> device, std::shared_pt
     : device_(std::move(device)),
       representative_(std::move(representative)),
       program_(program),
+      looksAhead_(preparesAhead()),
       planned_(std::move(program), arch::targetDesc(program_->target)) {
   for (const recipe::Variant& variant : program_->variants)
     variants_.push_back(variant.program->dynamic
                             ? std::make_unique<plan::Instances>(variant.program, arch::targetDesc(program_->target))
                             : nullptr);
   first_.resize(variants_.size());
+}
+
+InstanceCache::~InstanceCache() {
+  device_->background().drop(this);
 }
 
 /// With the mutex held.
@@ -97,6 +128,7 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
     if (auto known = find(hash, inputs)) return known;
   }
   HPU_ASSIGN(auto instance, make(inputs));
+  if (looksAhead_) planAhead(inputs, instance->sizes());
   Entry dropped;  // Let go after the lock.
   std::lock_guard lock(mutex_);
   if (auto known = find(hash, inputs)) return known;  // Another thread was first.
@@ -113,6 +145,26 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
   }
   entries_.push_back({hash, ++uses_, isNew, inputs, instance});
   return instance;
+}
+
+/// Behind the making of an instance. A variant has buckets of its own, which come as they come.
+void InstanceCache::planAhead(const std::vector<Shape>& inputs, const recipe::Sizes& sizes) try {
+  recipe::Sizes ahead;
+  {
+    auto lock = base::lockSoon(mutex_);
+    const auto following = forecast_.next(inputs);
+    if (!following) return;
+    const auto then = recipe::solveSizes(*program_, *following);
+    const auto next = then.ok() ? nextBucket(sizes, *then) : std::nullopt;
+    if (!next || *next == ahead_ || recipe::variantFor(*program_, *next)) return;
+    ahead = ahead_ = *next;
+  }
+  device_->background().add(this, [this, ahead = std::move(ahead), name = "plan ahead " + program_->name] {
+    trace::HostScope scope(name);
+    for (size_t s = 0; s < ahead.size(); ++s) scope.arg(program_->dynamic->symbols[s].name, ahead[s]);
+    planned_.prepare(ahead);
+  });
+} catch (const std::bad_alloc&) {  // The launch needs nothing of it.
 }
 
 /// With the mutex held: that used longest ago, of the new ones or of all.

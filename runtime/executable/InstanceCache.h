@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InstanceCache: the instances of a recipe of free dimensions, by the shapes of a launch's inputs; of a variant of the
-// recipe where it has one for them.
+// recipe where it has one for them. When sizes change in equal steps, the plan of the bucket that they come to next is
+// made ahead, by the device's background thread.
 // The one thing to know: an instance that is dropped for others lives on while launches or captures use it.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "hpu/types.h"
 #include "plan/Instantiate.h"
 #include "runtime/executable/Instance.h"
+#include "runtime/executable/SizeForecast.h"
 
 namespace hpu {
 
@@ -35,6 +37,10 @@ class InstanceCache {
   /// its constants and kernels.
   InstanceCache(std::shared_ptr<DeviceState> device, std::shared_ptr<Instance> representative,
                 std::shared_ptr<const recipe::Program> program);
+  /// Waits for a plan that is being made ahead.
+  ~InstanceCache();
+  InstanceCache(const InstanceCache&) = delete;
+  InstanceCache& operator=(const InstanceCache&) = delete;
 
   /// Errors: solveSizes' (kInvalidArgument), plan::instantiate's and the driver's.
   StatusOr<std::shared_ptr<Instance>> get(const std::vector<Shape>& inputs);
@@ -50,10 +56,12 @@ class InstanceCache {
   std::shared_ptr<Instance> find(uint64_t hash, const std::vector<Shape>& inputs);
   Entry takeOldest(bool isNew);
   StatusOr<std::shared_ptr<Instance>> make(const std::vector<Shape>& inputs);
+  void planAhead(const std::vector<Shape>& inputs, const recipe::Sizes& sizes);
 
   const std::shared_ptr<DeviceState> device_;
   const std::shared_ptr<Instance> representative_;
   const std::shared_ptr<const recipe::Program> program_;
+  const bool looksAhead_;
   plan::Instances planned_;
   std::vector<std::unique_ptr<plan::Instances>> variants_;  ///< By variant; null: of one whose sizes are all fixed.
   std::mutex mutex_;                                        // Guards the rest.
@@ -61,6 +69,8 @@ class InstanceCache {
   std::vector<Entry> entries_;
   std::deque<uint64_t> known_;  ///< Hashes of sizes that were dropped as new.
   uint64_t uses_ = 0;
+  SizeForecast forecast_;
+  recipe::Sizes ahead_;  ///< Those planned ahead last.
 };
 
 }  // namespace hpu

@@ -2,6 +2,7 @@
 // Instances of similar sizes (Instantiate.h).
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -15,9 +16,11 @@ using recipe::Program;
 
 int64_t bucketEnd(int64_t size) {
   constexpr int64_t kSteps = 4;
-  if (size <= 2 * kSteps) return size;
+  if (size <= kSteps) return size;
+  // Steps of less than four save no device time that is worth a plan: a sequence that grows from nothing would wait for
+  // one with every other token.
   const auto octave = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size - 1)));
-  const int64_t step = octave / kSteps;
+  const int64_t step = std::max(octave / kSteps, int64_t{4});
   return (size + step - 1) / step * step;
 }
 
@@ -61,6 +64,10 @@ Instances::Stats Instances::stats() const {
 
 std::optional<std::shared_ptr<const InstancePlan>> Instances::find(const Sizes& key) {
   std::lock_guard lock(mutex_);
+  return findLocked(key);
+}
+
+std::optional<std::shared_ptr<const InstancePlan>> Instances::findLocked(const Sizes& key) {
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if (it->first != key) continue;
     plans_.splice(plans_.begin(), plans_, it);
@@ -92,21 +99,57 @@ std::shared_ptr<const Program> Instances::instanceLike(const std::shared_ptr<con
   return {std::move(like), program};
 }
 
-StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {
-  HPU_RETURN_IF_ERROR(checkSizes(*program_, sizes));
-  if (!program_->dynamic) return program_;
+/// Of the bucket.
+Sizes Instances::endOf(const Sizes& sizes) const {
   Sizes end;
   for (size_t s = 0; s < sizes.size(); ++s)
     end.push_back(std::min(bucketEnd(sizes[s]), program_->dynamic->symbols[s].max));
+  return end;
+}
+
+/// Null: there can be none, which is kept as well. A thread that comes second waits for the first.
+std::shared_ptr<const InstancePlan> Instances::planFor(const Sizes& end) {
+  {
+    std::unique_lock lock(mutex_);
+    planned_.wait(lock, [&] { return std::find(planning_.begin(), planning_.end(), end) == planning_.end(); });
+    if (const auto known = findLocked(end)) return *known;
+    planning_.push_back(end);
+  }
+  struct Done {
+    ~Done() {
+      {
+        std::lock_guard lock(self.mutex_);
+        self.planning_.erase(std::find(self.planning_.begin(), self.planning_.end(), end));
+      }
+      self.planned_.notify_all();
+    }
+    Instances& self;
+    const Sizes& end;
+  } done{*this, end};
+  std::shared_ptr<const InstancePlan> plan;
+  if (!makePlanned(*program_, end, target_, plan).ok()) plan = nullptr;
+  keep(end, plan);
+  std::lock_guard lock(mutex_);
+  ++stats_.buckets;
+  return plan;
+}
+
+void Instances::prepare(const Sizes& sizes) noexcept try {
+  if (!program_->dynamic || !checkSizes(*program_, sizes).ok()) return;
+  if (const Sizes end = endOf(sizes); !find(end)) planFor(end);
+} catch (const std::bad_alloc&) {  // The launch will say so.
+}
+
+StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {
+  HPU_RETURN_IF_ERROR(checkSizes(*program_, sizes));
+  if (!program_->dynamic) return program_;
+  const Sizes end = endOf(sizes);
   // Sizes that the plan of their bucket does not serve have one of their own: a bucket may hold sizes of several
   // numbers of slices, and its end is no sizes where guards do not hold.
   for (const Sizes* key : {&sizes, static_cast<const Sizes*>(&end)}) {
     const auto known = find(*key);
     std::shared_ptr<const InstancePlan> plan = known.value_or(nullptr);
-    if (!known && key == &end && end != sizes) {
-      if (!makePlanned(*program_, end, target_, plan).ok()) plan = nullptr;
-      keep(end, plan);
-    }
+    if (!known && key == &end && end != sizes) plan = planFor(end);
     if (!plan) continue;
     if (auto like = instanceLike(plan, sizes)) {
       std::lock_guard lock(mutex_);

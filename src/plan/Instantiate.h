@@ -10,6 +10,7 @@
 // Who has many launches keeps an Instances: sizes near others that it has planned before cost a fraction.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -52,9 +53,9 @@ recipe::KernelReads kernelReads(const recipe::Program& program, const Sizes& siz
 /// What instances of similar sizes share: where buffers lie and in which order commands are issued.
 struct InstancePlan;
 
-/// The instances of one program. Sizes are planned for by *bucket*, all symbols rounded up to the next of four steps an
-/// octave: the first instance of a bucket takes a plan of its upper end, those after it only new extents and waits. All
-/// functions may be called from several threads.
+/// The instances of one program. Sizes are planned for by *bucket*, all symbols rounded up (bucketEnd): the first
+/// instance of a bucket takes a plan of its upper end, those after it only new extents and waits. All functions may be
+/// called from several threads.
 class Instances {
  public:
   /// Plans that are kept, those used last.
@@ -66,7 +67,12 @@ class Instances {
   /// As instantiate(). It may have a larger workspace, and its estimates may be those of the bucket's upper end.
   StatusOr<std::shared_ptr<const recipe::Program>> get(const Sizes& sizes);
 
+  /// Plans the bucket of these sizes, unless it has been; for sizes that are expected. Those out of bounds and those
+  /// that nothing can be planned for change nothing. Throws nothing.
+  void prepare(const Sizes& sizes) noexcept;
+
   struct Stats {
+    uint64_t buckets = 0;  ///< Plans for buckets, also those that none of their instances has asked for yet.
     uint64_t planned = 0;  ///< Instances that have a plan of their own.
     uint64_t reused = 0;   ///< Those made from a plan that there was, or that was made for their bucket ...
     uint64_t alike = 0;    ///< ... and of these, those that took its commands with their waits as they are.
@@ -77,8 +83,11 @@ class Instances {
   struct Spares;
   std::shared_ptr<const recipe::Program> instanceLike(const std::shared_ptr<const InstancePlan>& plan,
                                                       const Sizes& sizes) const;
+  Sizes endOf(const Sizes& sizes) const;
+  std::shared_ptr<const InstancePlan> planFor(const Sizes& end);
   /// Null: there can be none.
   std::optional<std::shared_ptr<const InstancePlan>> find(const Sizes& key);
+  std::optional<std::shared_ptr<const InstancePlan>> findLocked(const Sizes& key);
   void keep(const Sizes& key, std::shared_ptr<const InstancePlan> plan);
 
   const std::shared_ptr<const recipe::Program> program_;
@@ -86,10 +95,13 @@ class Instances {
   const std::shared_ptr<Spares> spares_;
   mutable std::mutex mutex_;                                                ///< Guards everything below.
   std::list<std::pair<Sizes, std::shared_ptr<const InstancePlan>>> plans_;  ///< That used last first.
+  std::vector<Sizes> planning_;                                             ///< Ends that a thread plans for.
+  std::condition_variable planned_;                                         ///< There are fewer of these.
   Stats stats_;
 };
 
-/// The upper end of the bucket of `size`: of every octave, four sizes.
+/// The upper end of the bucket of `size`: of every octave four sizes, and up to 16 the multiples of 4; those below are
+/// their own.
 int64_t bucketEnd(int64_t size);
 
 }  // namespace hpu::plan

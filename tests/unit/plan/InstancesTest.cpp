@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "InstanceChecks.h"
 #include "plan/Instantiate.h"
@@ -186,18 +187,14 @@ TEST(Instances, ThatWereOthersAreAsThoseMadeAnew) {
 
 // ---- Buckets -----------------------------------------------------------------------------------------
 
-TEST(Instances, BucketsAreFourAnOctave) {
-  EXPECT_EQ(bucketEnd(0), 0);
-  EXPECT_EQ(bucketEnd(1), 1);
-  EXPECT_EQ(bucketEnd(8), 8);
-  EXPECT_EQ(bucketEnd(9), 10);
-  EXPECT_EQ(bucketEnd(16), 16);
-  EXPECT_EQ(bucketEnd(17), 20);
-  EXPECT_EQ(bucketEnd(129), 160);
-  EXPECT_EQ(bucketEnd(160), 160);
+TEST(Instances, BucketsAreFourAnOctaveAndNotNarrowerThanFour) {
+  for (int64_t size : {0, 1, 2, 3, 4}) EXPECT_EQ(bucketEnd(size), size);
+  for (const auto& [size, end] : std::map<int64_t, int64_t>{
+           {5, 8}, {8, 8}, {9, 12}, {16, 16}, {17, 20}, {32, 32}, {33, 40}, {129, 160}, {160, 160}})
+    EXPECT_EQ(bucketEnd(size), end);
   for (int64_t size = 1; size < 5000; ++size) {
     EXPECT_GE(bucketEnd(size), size);
-    EXPECT_LE(bucketEnd(size), size + size / 4 + 1);
+    EXPECT_LE(bucketEnd(size), size + std::max<int64_t>(size / 4, 3));
     EXPECT_EQ(bucketEnd(bucketEnd(size)), bucketEnd(size));
   }
 }
@@ -214,6 +211,38 @@ TEST(Instances, PlanOncePerBucket) {
   }
   EXPECT_EQ(instances.stats().reused + instances.stats().planned, 4u);
   EXPECT_GE(instances.stats().reused, 3u);
+}
+
+TEST(Instances, BucketsMayBePlannedAhead) {
+  const auto program = std::make_shared<const Program>(dynamicSample());
+  Instances instances(program, gaudi2()), others(program, gaudi2());
+  const Sizes sizes = {40, 59};
+  instances.prepare(sizes);
+  EXPECT_EQ(instances.stats().buckets, 1u);
+  instances.prepare({40, 61});  // The same bucket.
+  instances.prepare({1 << 30, 59});
+  instances.prepare({40});
+  EXPECT_EQ(instances.stats().buckets, 1u);
+  const auto made = instances.get(sizes), expected = others.get(sizes);
+  ASSERT_TRUE(made.ok() && expected.ok());
+  EXPECT_EQ(instances.stats().buckets, 1u);
+  for (uint32_t op = 0; op < (*made)->ops.size(); ++op)
+    EXPECT_EQ(numbersOf(**made, op), numbersOf(**expected, op)) << (*made)->ops[op].name;
+}
+
+TEST(Instances, ThreadsPlanABucketOnce) {
+  const auto program = std::make_shared<const Program>(layersProgram(40));
+  Instances instances(program, gaudi2());
+  std::vector<std::thread> threads;
+  for (int64_t t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int64_t seq : {1001, 2001, 3001}) {
+        if (t % 2 == 0) instances.prepare({2, seq + t});
+        EXPECT_TRUE(instances.get({2, seq + t}).ok());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(instances.stats().buckets, 3u);
 }
 
 TEST(Instances, OfAKnownBucketAreMadeMoreQuickly) {

@@ -14,6 +14,8 @@
 #include "DynamicSample.h"
 #include "Gate.h"
 #include "LaunchFixture.h"
+#include "base/Cpus.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "hpu/capture.h"
 #include "hpu/trace.h"
@@ -456,20 +458,19 @@ TEST_F(DynamicLaunch, CapturesKeepTheirSizes) {
   EXPECT_EQ(result, *expected);
 }
 
-/// The host's spans have the sizes as numbers, the device's launches in their labels.
-TEST_F(DynamicLaunch, TracesNameTheSizes) {
+/// What a recorded trace has, by name and, of spans of the host, sizes.
+struct Traced {
+  std::map<std::string, int> spans, launches;
+};
+
+Traced stopTrace() {
   const std::string path = ::testing::TempDir() + "/DynamicLaunch." + std::to_string(getpid()) + ".hputrace";
-  Launcher launcher(device, executable);
-  ASSERT_TRUE(trace::start().ok());
-  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
-  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
-  ASSERT_TRUE(launcher.run(3, 7, 1).ok());
-  ASSERT_TRUE(trace::stop(path).ok());
+  Traced found;
+  EXPECT_TRUE(trace::stop(path).ok());
   auto trace = trace::readTraceFile(path);
   std::filesystem::remove(path);
-  ASSERT_TRUE(trace.ok()) << trace.status().message();
-  // By name and sizes.
-  std::map<std::string, int> spans, launches;
+  EXPECT_TRUE(trace.ok()) << trace.status().message();
+  if (!trace.ok()) return found;
   for (const trace::HostThread& thread : trace->threads)
     for (const trace::HostEvent& event : thread.events) {
       std::string text(trace->text(event.name));
@@ -477,16 +478,60 @@ TEST_F(DynamicLaunch, TracesNameTheSizes) {
         const trace::HostArg& arg = thread.args[event.firstArg + a];
         text += " " + std::string(trace->text(arg.key)) + "=" + std::to_string(arg.value);
       }
-      ++spans[text];
+      ++found.spans[text];
     }
   for (const trace::TracedDevice& traced : trace->devices)
-    for (const trace::LaunchEvent& launch : traced.launches) ++launches[std::string(trace->text(launch.label))];
-  EXPECT_EQ(spans["instantiate " + program->name + " batch=2 seq=100"], 1);
-  EXPECT_EQ(spans["instantiate " + program->name + " batch=3 seq=7"], 1);
-  EXPECT_EQ(spans["Executable.launch batch=2 seq=100"], 2);
-  EXPECT_EQ(spans["Executable.launch batch=3 seq=7"], 1);
-  EXPECT_EQ(launches[program->name + " (batch = 2, seq = 100)"], 2);
-  EXPECT_EQ(launches[program->name + " (batch = 3, seq = 7)"], 1);
+    for (const trace::LaunchEvent& launch : traced.launches) ++found.launches[std::string(trace->text(launch.label))];
+  return found;
+}
+
+/// The host's spans have the sizes as numbers, the device's launches in their labels.
+TEST_F(DynamicLaunch, TracesNameTheSizes) {
+  Launcher launcher(device, executable);
+  ASSERT_TRUE(trace::start().ok());
+  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
+  ASSERT_TRUE(launcher.run(2, 100, 1).ok());
+  ASSERT_TRUE(launcher.run(3, 7, 1).ok());
+  Traced found = stopTrace();
+  EXPECT_EQ(found.spans["instantiate " + program->name + " batch=2 seq=100"], 1);
+  EXPECT_EQ(found.spans["instantiate " + program->name + " batch=3 seq=7"], 1);
+  EXPECT_EQ(found.spans["Executable.launch batch=2 seq=100"], 2);
+  EXPECT_EQ(found.spans["Executable.launch batch=3 seq=7"], 1);
+  EXPECT_EQ(found.launches[program->name + " (batch = 2, seq = 100)"], 2);
+  EXPECT_EQ(found.launches[program->name + " (batch = 3, seq = 7)"], 1);
+}
+
+TEST_F(DynamicLaunch, ASequenceThatGrowsHasItsBucketsPlannedAhead) {
+  if (base::allowedCpus() < 2) GTEST_SKIP() << "one CPU makes nothing ahead";
+  // How many buckets were planned ahead while a sequence went through several; each result is right.
+  auto plannedAhead = [&](Executable fresh) {
+    Launcher launcher(device, std::move(fresh));
+    EXPECT_TRUE(trace::start().ok());
+    for (int64_t seq = 20; seq < 130; ++seq) {
+      const auto result = launcher.run(2, seq, 3);
+      EXPECT_TRUE(result.ok());
+      if (result.ok()) expectAttention(*result, 2, seq, 3);
+    }
+    int count = 0;
+    for (const auto& [text, times] : stopTrace().spans)
+      if (text.starts_with("plan ahead " + program->name + " batch=2 seq=")) count += times;
+    return count;
+  };
+  ASSERT_TRUE(settings::set(Setting::HPU_PREPARE_AHEAD, "0").ok());
+  EXPECT_EQ(plannedAhead(Executable::load(device, Recipe(program)).value()), 0);
+  ASSERT_TRUE(settings::set(Setting::HPU_PREPARE_AHEAD, "").ok());
+  // On a busy machine the thread may have no time before the sequence is over.
+  int count = 0;
+  for (int attempt = 0; attempt < 200 && count < 3; ++attempt)
+    count = plannedAhead(Executable::load(device, Recipe(program)).value());
+  EXPECT_GE(count, 3);
+}
+
+TEST_F(DynamicLaunch, AnExecutableMayEndWhileABucketIsPlannedForIt) {
+  for (int64_t round = 0; round < 60; ++round) {
+    Launcher launcher(device, Executable::load(device, Recipe(program)).value());
+    for (int64_t seq = 100 + round; seq < 105 + round; ++seq) ASSERT_TRUE(launcher.run(2, seq, 1).ok());
+  }
 }
 
 TEST_F(DynamicLaunch, InstancesUsedLastAreKept) {
