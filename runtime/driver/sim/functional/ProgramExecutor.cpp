@@ -105,24 +105,20 @@ Status ProgramExecutor::prepare(bool sharesUnits) {
     const std::vector<uint32_t> own =
         bundle == recipe::kNone ? std::vector<uint32_t>{opIndex} : program.bundles[bundle].ops;
     auto make = [&] { return makeGroup(context, opIndex, bundle); };
-    auto makeShared = [&] {
+    auto key = [&] {
       UnitKey key;
+      if (std::all_of(own.begin(), own.end(), [&](uint32_t op) { return program.ops[op].content != 0; })) {
+        for (uint32_t op : own) key.addContent(program.ops[op]);
+        return key;
+      }
       for (uint32_t op : own) key.add(program, program.ops[op]);
       if (bundle != recipe::kNone) {
         key.add(program.bundles[bundle]);
         for (const recipe::Command* command : commandsOf[bundle]) key.add(*command);
       }
-      return shared_->units.get(key, make);
+      return key;
     };
-    auto find = [&] {
-      UnitKey contents;
-      for (uint32_t op : own) {
-        if (program.ops[op].content == 0) return makeShared();
-        contents.addContent(program.ops[op]);
-      }
-      return shared_->units.get(contents, makeShared);
-    };
-    HPU_ASSIGN(const std::shared_ptr<const UnitGroup> group, sharesUnits ? find() : make());
+    HPU_ASSIGN(const std::shared_ptr<const UnitGroup> group, sharesUnits ? shared_->units.get(key(), make) : make());
     context.handedOnBytes = std::max(context.handedOnBytes, group->handedOnBytes);
     context.preparedBudget -= std::min(context.preparedBudget, group->preparedBytes);
     units_.insert(units_.end(), group->units.begin(), group->units.end());
