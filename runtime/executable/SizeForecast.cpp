@@ -12,7 +12,8 @@ std::vector<int64_t> moved(const std::vector<int64_t>& a, const std::vector<int6
   std::vector<int64_t> result(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
     int64_t distance = 0;
-    if (__builtin_mul_overflow(step[i], times, &distance) || __builtin_add_overflow(a[i], distance, &result[i])) return {};
+    if (__builtin_mul_overflow(step[i], times, &distance) || __builtin_add_overflow(a[i], distance, &result[i]))
+      return {};
   }
   return result;
 }

@@ -18,8 +18,8 @@ class SizeForecast {
  public:
   /// Launches that are remembered: as many sequences may take turns.
   static constexpr size_t kMost = 16;
-  /// Launches in equal steps, that one included which is told, before a step is believed. Among sizes that come at random
-  /// three in equal steps are not rare.
+  /// Launches in equal steps, that one included which is told, before a step is believed. Among sizes that come at
+  /// random three in equal steps are not rare.
   static constexpr size_t kSteps = 4;
 
   /// Notes the shapes of a launch's inputs, which differ from those told before. What the next launch of the same

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BackgroundThread: one thread for jobs that nobody waits for: what is made ahead of its use. It is started by the first.
-// The one thing to know: a job may never run, as the host may have no thread, and the process may end; who needs what
-// a job makes must be able to make it.
+// BackgroundThread: one thread for jobs that nobody waits for: what is made ahead of its use. It is started by the
+// first. The one thing to know: a job may never run, as the host may have no thread, and the process may end; who needs
+// what a job makes must be able to make it.
 //
 //   if (thread.add(this, [this] { makeNext(); })) ...;
 //   thread.drop(this);                               // In the destructor: none of its jobs runs from here on.
