@@ -81,10 +81,9 @@ void LoopEmitter::bringRow(const SharedRows& group, const KeyedRow& row) {
   const int64_t bytes = registerBytes(plan_->prims[row.prim].type);
   const Value key = eval(row.key), slot = m_.andI(key, m_.constantInt(m_.i64(), 1));
   const Value keyAt = gep(scratch_, m_.add(m_.shl(slot, 3), m_.constantInt(m_.i64(), group.keys)));
-  const Value slotAt = gep(scratch_, m_.add(m_.mul(slot, m_.constantInt(m_.i64(), group.slotBytes)),
-                                            m_.constantInt(m_.i64(), group.slots)));
-  const Value isOther =
-      m_.compare(Cmp::Ne, LLVM::LoadOp::create(b_, loc_, m_.i64(), keyAt, 8).getResult(), key);
+  const Value slotAt = gep(
+      scratch_, m_.add(m_.mul(slot, m_.constantInt(m_.i64(), group.slotBytes)), m_.constantInt(m_.i64(), group.slots)));
+  const Value isOther = m_.compare(Cmp::Ne, LLVM::LoadOp::create(b_, loc_, m_.i64(), keyAt, 8).getResult(), key);
   const Scope saved = scope_;
   auto ifOp = scf::IfOp::create(b_, loc_, TypeRange(), isOther, /*withElseRegion=*/false);
   {
