@@ -65,8 +65,7 @@ struct DropWrap : OpRewritePattern<WhereOp> {
     auto less = op.getCondition().getDefiningOp<LessOp>();
     if (!less || less.getLhs() != op.getB() || splatOf(less.getRhs()) != 0.0 || op.getType() != op.getB().getType())
       return rewriter.notifyMatchFailure(op, "no choice by an index's sign");
-    if (!dependsOnSamples(op, tensorOf(op.getResult())))
-      return rewriter.notifyMatchFailure(op, "its sizes are fixed");
+    if (!dependsOnSamples(op, tensorOf(op.getResult()))) return rewriter.notifyMatchFailure(op, "its sizes are fixed");
     int steps = 0;
     if (!areNeverNegative(op.getB(), steps)) return rewriter.notifyMatchFailure(op, "the index may be negative");
     rewriter.replaceOp(op, op.getB());
