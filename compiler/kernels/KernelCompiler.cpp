@@ -46,7 +46,10 @@ std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
 
 uint64_t scratchBytes(const PlannedKernel& kernel) {
   int64_t most = 0;
-  for (const KernelPlan& plan : kernel.pieces) most = std::max(most, plan.scratchSlots * slotBytes(plan));
+  for (const KernelPlan& piece : kernel.pieces) {
+    const KernelPlan& plan = piece.hostPlan();
+    most = std::max({most, plan.scratchSlots * slotBytes(plan), plan.hostBytes});
+  }
   return static_cast<uint64_t>(most);
 }
 

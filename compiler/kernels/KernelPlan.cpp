@@ -32,6 +32,11 @@ recipe::InputReads readsAtRepresentatives(const SymInputReads& reads) {
   return numbers;
 }
 
+int64_t registerBytes(ElementType type) {
+  if (type == ElementType::kBool) return 0;
+  return isFloatType(type) ? 4 : elementSize(type);
+}
+
 bool reducesNarrow(const KernelPlan& plan, const Prim& reduction) {
   if (reduction.kind != Prim::Kind::Reduce) return false;
   auto isNarrowLoad = [&](int p) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -115,6 +116,8 @@ struct Prim {
   const ElementwiseOp* op = nullptr;
   ElementType in = ElementType::kInvalid;
   llvm::SmallVector<double, 2> params;
+  /// A sum of two products, of which the host does not round the first: in vectors and their tails alike.
+  bool isFused = false;
   /// A table with the same numbers at the representatives: what a TPC's code is priced with, as that of fixed sizes.
   int priceTable = -1;
   // Reduce.
@@ -129,6 +132,27 @@ struct Prim {
   /// that for loads, and cheap arithmetic is repeated.)
   bool onTpcKept = false;
 };
+
+/// `prim` is what one function, the same of all values of a group, gives for the row of an operand that `key` names.
+struct KeyedRow {
+  int prim = -1, key = -1;
+};
+
+/// A group of them, of keys that differ by at most one, whose rows come again at neighbours along a dim. The host's
+/// code keeps two in local memory: of an even and of an odd key.
+struct SharedRows {
+  llvm::SmallVector<KeyedRow, 2> rows;
+  // Filled in by finishPlan: places in local memory, in bytes.
+  int64_t keys = 0, slots = 0, slotBytes = 0;
+};
+
+/// Values along one dim that the host's code computes once for many rows and then reads from local memory.
+struct HostTable {
+  int prim = -1, dim = -1;
+  int64_t offset = 0;  ///< In local memory, in bytes.
+};
+/// The host's code with tables or shared rows goes through their dims in so many positions at a time.
+inline constexpr int64_t kHostChunk = 512;
 
 struct Store {
   int prim = -1;
@@ -161,6 +185,10 @@ struct KernelPlan {
   /// Rows are iterated one point after the other, in the order of `dims`: their stores may meet, and the last one
   /// stays.
   bool isOrdered = false;
+  /// Its values are looked up in such a way that the host's lanes had better lie along the fastest dim of the outputs.
+  bool isResized = false;
+  /// finishPlan leaves those that are worth it.
+  std::vector<SharedRows> sharedRows;
   /// Of a Prim::Kind::Pick: the row's dim, and the dim of the index space along which the picks are stored.
   int pickDim = -1, placeDim = -1;
 
@@ -180,6 +208,12 @@ struct KernelPlan {
   SymInt rowElements = 1;                   ///< Of a row.
   int64_t mostRowElements = 1;              ///< For all sizes within the bounds of free dimensions.
   int64_t tpcSlots = 0;                     ///< The slots of a TPC, of one row.
+  std::vector<HostTable> hostTables;
+  uint32_t chunkedDims = 0;  ///< Mask of the dims of hostTables and sharedRows.
+  int64_t hostBytes = 0;     ///< Local memory of both.
+  /// The host's loops where they are other ones than a TPC's, else null.
+  std::shared_ptr<const KernelPlan> host;
+  const KernelPlan& hostPlan() const { return host ? *host : *this; }
 };
 
 /// Iterations over a dim when the whole index space is computed; those of a window's taps are fewer at the edges, so
@@ -191,6 +225,9 @@ SymInt symbolicExtent(const KernelPlan& plan, int dim);
 /// Whether a reduction works on registers of 128 16-bit floats: it sums up their products, which are of no other use
 /// (v_bf16_mac_acc32_b), or takes their largest or least (v_bf16_max_b).
 bool reducesNarrow(const KernelPlan& plan, const Prim& reduction);
+
+/// Bytes of an element in a register; 0 of a bool.
+int64_t registerBytes(ElementType type);
 
 /// Bytes of a slot of local memory: a row of so many elements, or a row of vectors when the lanes are not along it.
 inline int64_t slotBytes(const KernelPlan& plan, int64_t rowElements) {

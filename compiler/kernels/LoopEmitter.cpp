@@ -27,7 +27,8 @@ void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, co
   LLVM::ReturnOp ret = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(ret);
   LoopEmitter emitter(math, module, traits, entry->getArgument(0), kernel, entry, trips);
-  for (auto [i, piece] : llvm::enumerate(kernel.pieces)) emitter.emit(piece, static_cast<int>(i));
+  for (auto [i, piece] : llvm::enumerate(kernel.pieces))
+    emitter.emit(traits.forCost ? piece : piece.hostPlan(), static_cast<int>(i));
 }
 
 LoopEmitter::LoopEmitter(VectorMath& math, ModuleOp module, const VariantTraits& traits, Value args,
@@ -56,7 +57,12 @@ void LoopEmitter::emit(const KernelPlan& plan, int piece) {
     if (!plan.dims[d].runs()) scope_.available |= 1u << d;
   setBounds();
   chooseLanes();
-  parallel(0);
+  inTables_.clear();
+  sharedRows_.clear();
+  if (hasHostTables())
+    chunks(0);
+  else
+    parallel(0);
 }
 
 /// Fewer lanes than the variant's where these would stay empty; each vector costs as 16 lanes by
@@ -184,8 +190,12 @@ void LoopEmitter::parallel(size_t level) {
     windowRow(dim);
     return;
   }
+  const bool sharesRows = hasHostTables() && !plan_->sharedRows.empty() && level + 2 == plan_->parallelOrder.size();
+  if (sharesRows) forgetRows();
   loop(dim, low(dim), high(dim), {}, [&](llvm::ArrayRef<Value>) {
+    if (sharesRows) bringRows();
     parallel(level + 1);
+    if (sharesRows) sharedRows_.clear();
     return Values();
   });
 }

@@ -92,6 +92,18 @@ class LoopEmitter {
   Values vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
   llvm::SmallVector<int> storeRoots() const;
 
+  // Tables and rows of the host's code (HostTables.cpp).
+  bool hasHostTables() const { return plan_->chunkedDims != 0 && !traits_.forCost; }
+  void chunks(int dim);
+  void fillTables();
+  void forgetRows();
+  void bringRows();
+  void bringRow(const SharedRows& group, const KeyedRow& row);
+  /// Whether it is read from there by now.
+  bool isTableOrRow(int prim) const { return inTables_.contains(prim) || sharedRows_.contains(prim); }
+  Value tableOrRow(int prim);
+  Value atIndex(Value base, int dim, int64_t elementBytes);
+
   // Values (LoopValues.cpp).
   void hoist(llvm::ArrayRef<int> roots);
   bool hoistOne(int prim, llvm::DenseMap<int, bool>& seen);
@@ -197,7 +209,9 @@ class LoopEmitter {
   std::array<Value, kMaxIterDims> index_{};
   llvm::DenseMap<int, Value> tables_;
   llvm::DenseSet<int> kept_,
-      keeping_;  ///< Prims in local memory: from earlier passes, from this one.
+      keeping_;                                     ///< Prims in local memory: from earlier passes, from this one.
+  llvm::DenseMap<int, const HostTable*> inTables_;  ///< By prim: what the tables have by now.
+  llvm::DenseMap<int, Value> sharedRows_;           ///< By prim: the row of the present key.
   SymInt mergedExtent_ = 1;
   bool wholeWindow_ = false;  ///< Windows are whole along windowDim.
   int64_t together_ = 1;      ///< Outputs along windowDim that are computed together.

@@ -28,13 +28,14 @@ bool LoopEmitter::hoistOne(int p, llvm::DenseMap<int, bool>& seen) {
   if (auto it = seen.find(p); it != seen.end()) return it->second;
   const Prim& prim = plan_->prims[p];
   bool ready = (prim.deps & ~scope_.available) == 0 && prim.kind != Prim::Kind::Reduce && prim.kind != Prim::Kind::Pick;
-  if (!kept_.contains(p) && !isTabulated(p)) {
+  const bool isRead = kept_.contains(p) || isTableOrRow(p);
+  if (!isRead && !isTabulated(p)) {
     for (int operand : prim.operands) ready &= hoistOne(operand, seen);
     for (const Term& term : prim.address.terms) ready &= hoistOne(term.prim, seen);
   }
   seen[p] = ready;
   if (ready && prim.kind != Prim::Kind::Constant) eval(p);
-  if (!ready && prim.kind == Prim::Kind::Load && !kept_.contains(p))
+  if (!ready && prim.kind == Prim::Kind::Load && !isRead)
     address(p, prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source], prim.address,
             prim.table >= 0 ? elementSize(plan_->tables[prim.table].type) : elementSize(prim.type), true);
   return ready;
@@ -95,6 +96,7 @@ Value LoopEmitter::compute(int p) {
     Type kept = alongLanes(p) ? vectorType(type) : type;
     return local(LLVM::LoadOp::create(b_, loc_, kept, scratchAddress(p), 4)).getRes();
   }
+  if (isTableOrRow(p)) return tableOrRow(p);
   Value value;
   if (isTabulated(p)) {
     value = tabulated(p);
@@ -105,8 +107,15 @@ Value LoopEmitter::compute(int p) {
   } else {
     bool vector = alongLanes(p);
     llvm::SmallVector<Value, 3> operands;
-    for (int operand : prim.operands) operands.push_back(vector ? vectorOf(operand) : eval(operand));
-    value = prim.op->emit(m_, operands, {prim.in, prim.type, prim.params});
+    auto add = [&](int operand) { operands.push_back(vector ? vectorOf(operand) : eval(operand)); };
+    if (prim.isFused && !traits_.forCost) {
+      for (int factor : plan_->prims[prim.operands[0]].operands) add(factor);
+      add(prim.operands[1]);
+      value = m_.fma(operands[0], operands[1], operands[2]);
+    } else {
+      for (int operand : prim.operands) add(operand);
+      value = prim.op->emit(m_, operands, {prim.in, prim.type, prim.params});
+    }
   }
   if (isKept(p)) {
     keeping_.insert(p);

@@ -187,7 +187,13 @@ int PlanBuilder::bitsOf(int prim) {
   if (copy.kind != Prim::Kind::Load || copy.table >= 0) return lane(kind<BitcastOp>(), {prim}, bits);
   auto [it, inserted] = primKeys_.emplace("bits" + std::to_string(prim), 0);
   copy.type = bits;
-  if (inserted) it->second = add(std::move(copy));
+  if (!inserted) return it->second;
+  it->second = add(std::move(copy));
+  // Its rows are shared as those of the value are.
+  for (size_t i = 0, count = plan_.sharedRows.size(); i < count; ++i) {
+    const llvm::SmallVector<KeyedRow, 2> rows = plan_.sharedRows[i].rows;
+    if (rows.size() == 1 && rows[0].prim == prim) shareRows({{it->second, rows[0].key}});
+  }
   return it->second;
 }
 
@@ -265,6 +271,13 @@ int PlanBuilder::loadTable(int table, int dim) {
   prim.table = table;
   if (dim >= 0) prim.address.coef[dim] = 1;
   return add(std::move(prim));
+}
+
+int PlanBuilder::sumOfProducts(int a, int b, int c, int d) {
+  constexpr ElementType f32 = ElementType::kF32;
+  const int sum = lane(kind<AddOp>(), {lane(kind<MulOp>(), {a, b}, f32), lane(kind<MulOp>(), {c, d}, f32)}, f32);
+  plan_.prims[sum].isFused = true;
+  return sum;
 }
 
 int PlanBuilder::pricedAs(int prim, Table data) {
@@ -609,7 +622,13 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     pieces = builder.pieces();
     if (pieces > kMaxPieces)
       return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) + " pieces");
+    std::optional<KernelPlan> ofHost;
+    if (plan->isResized) ofHost = *plan;
     if (Status status = finishPlan(*plan, bounds); !status.ok()) return status;
+    if (const int dim = ofHost ? hostVectorDim(*plan) : -1; dim >= 0) {
+      if (Status status = finishPlan(*ofHost, bounds, dim); !status.ok()) return status;
+      plan->host = std::make_shared<const KernelPlan>(*std::move(ofHost));
+    }
     result.rank = static_cast<uint32_t>(plan->rank);
     for (int d = 0; d < plan->rank; ++d)
       if (plan->dims[d].row) result.wholeDims |= 1u << d;
@@ -624,7 +643,10 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     }
     if (!empty) result.pieces.push_back(std::move(*plan));
   }
-  for (const KernelPlan& plan : result.pieces) collectNumbers(plan, result.dims);
+  for (const KernelPlan& plan : result.pieces) {
+    collectNumbers(plan, result.dims);
+    if (plan.host) collectNumbers(*plan.host, result.dims);
+  }
   for (const SymInt& number : result.dims)
     if (number.isUnknown())
       return unimplemented("a TPC kernel needs a number that no expression of the free dimensions gives");

@@ -44,6 +44,8 @@ class PlanBuilder {
   int table(Table table);
   /// table[index of dim], or its first entry for dim -1.
   int loadTable(int table, int dim);
+  /// a * b + c * d, of f32, as Prim::isFused has it.
+  int sumOfProducts(int a, int b, int c, int d);
   /// Says that at the representatives a lane-wise op's results are a table's.
   int pricedAs(int prim, Table table);
   /// A dim of the updates of a scatter, which its stores are repeated over; they are iterated in the order of the
@@ -62,6 +64,13 @@ class PlanBuilder {
   /// Which input a node is, or -1.
   int inputOf(int node) const { return graph_.nodes[node].input; }
   const OperandView& inputView(int input) const { return inputs_[input]; }
+
+  /// Says that values are those of one function for rows that keys name; keys differ by at most one at each position.
+  void shareRows(llvm::ArrayRef<KeyedRow> rows) {
+    plan_.sharedRows.emplace_back().rows.append(rows.begin(), rows.end());
+  }
+
+  void setResized() { plan_.isResized = true; }
 
   /// Says that windows slide along a dim (of the index space, or -1).
   void setTaps(int which, int dim) { plan_.tapsOf[which] = dim; }
@@ -120,8 +129,13 @@ struct StoreLowering {
 };
 llvm::ArrayRef<StoreLowering> scatterLowerings();  ///< Scatters, and picks of the largest.
 
-/// Chooses loop order, vector dim and local memory.
-Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds);
+/// Chooses loop order, vector dim (unless it is given) and local memory.
+Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds, int vectorDim = -1);
+
+/// The dim of the host's lanes in a finished plan, where it is another one than a TPC's; else -1.
+int hostVectorDim(const KernelPlan& plan);
+/// Chooses what the host's code keeps in tables and rows; the last step of finishPlan.
+void planHostTables(KernelPlan& plan);
 
 /// +1 and -1 where a number has that sign, or is 0, for all sizes; 0 where that is not known. 0 itself counts as +1.
 int signOf(const SymInt& number);

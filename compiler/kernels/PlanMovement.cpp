@@ -282,6 +282,7 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   auto rounding = static_cast<ir::NearestMode>(node.intAttr("nearest"));
   if (linear && !isFloatType(node.type))
     return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
+  b.setResized();
   ResizedDim dims[2];
   for (int i = 0; i < 2; ++i) {
     const SymInt &in = x.shape[2 + i], &out = node.shape[2 + i];
@@ -303,19 +304,26 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
     operandMap[3] = w;
     return b.lower(node.operands[0], operandMap);
   };
-  constexpr ElementType f32 = ElementType::kF32;
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
-  auto mix = [&](int a, int c, int i) {
-    return b.lane(kind<AddOp>(),
-                  {b.lane(kind<MulOp>(), {a, dims[i].rest}, f32), b.lane(kind<MulOp>(), {c, dims[i].weight}, f32)},
-                  f32);
+  auto mix = [&](int a, int c, int i) { return b.sumOfProducts(a, dims[i].rest, c, dims[i].weight); };
+  // Whether enough rows of the result read a row that one before has read, where it is not the result's own.
+  auto rowsRepeat = [&](const SymInt& in, const SymInt& out, bool isMixed) {
+    const auto reads = static_cast<double>(out.value()) * (isMixed ? 2 : 1);
+    return !dims[0].first.terms.empty() && static_cast<double>(in.value()) < 0.75 * reads;
   };
   auto alongWidth = [&](const Affine& h) {
     int left = at(h, dims[1].first);
     return dims[1].weight < 0 ? left : mix(left, at(h, dims[1].second), 1);
   };
   int top = alongWidth(dims[0].first);
-  return dims[0].weight < 0 ? top : mix(top, alongWidth(dims[0].second), 0);
+  const bool isMixed = dims[0].weight >= 0;
+  int bottom = isMixed ? alongWidth(dims[0].second) : -1;
+  if (rowsRepeat(x.shape[2], node.shape[2], isMixed)) {
+    llvm::SmallVector<KeyedRow, 2> rows = {{top, dims[0].first.terms[0].prim}};
+    if (isMixed) rows.push_back({bottom, dims[0].second.terms[0].prim});
+    b.shareRows(rows);
+  }
+  return isMixed ? mix(top, bottom, 0) : top;
 }
 
 }  // namespace

@@ -147,6 +147,7 @@ class Scheduler {
   }
 
   void chooseVectorDim() {
+    if (plan_.vectorDim >= 0) return;
     double best = 0;
     for (int v = 0; v < static_cast<int>(plan_.dims.size()); ++v) {
       if (!isBig(v) || plan_.dims[v].isCut() || (plan_.isOrdered && isRow(v))) continue;
@@ -377,8 +378,11 @@ class Scheduler {
 
 }  // namespace
 
-Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds) {
-  return Scheduler(plan, bounds).run();
+Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds, int vectorDim) {
+  plan.vectorDim = vectorDim;
+  if (Status status = Scheduler(plan, bounds).run(); !status.ok()) return status;
+  planHostTables(plan);
+  return okStatus();
 }
 
 }  // namespace hpu::kernels

@@ -45,6 +45,7 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
     populateFoldConstantPatterns(patterns, maxFoldedBytes_, modelBytes);
     populateSimplifyViewPatterns(patterns);
     populateSimplifyArithmeticPatterns(patterns);
+    populateDropWrapPatterns(patterns);
     if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();
   }
   int64_t maxFoldedBytes_;

@@ -75,6 +75,7 @@ void populateFoldConstantPatterns(mlir::RewritePatternSet& patterns, int64_t max
 void populateSimplifyViewPatterns(mlir::RewritePatternSet& patterns);
 void populateMoveReshapePatterns(mlir::RewritePatternSet& patterns);
 void populateSimplifyArithmeticPatterns(mlir::RewritePatternSet& patterns);
+void populateDropWrapPatterns(mlir::RewritePatternSet& patterns);
 void populateActivationPatterns(mlir::RewritePatternSet& patterns);
 void populateNormPatterns(mlir::RewritePatternSet& patterns);
 void populateAttentionPatterns(mlir::RewritePatternSet& patterns, ElementType stored);

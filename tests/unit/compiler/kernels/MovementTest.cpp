@@ -238,5 +238,52 @@ TEST(Movement, LinearResizeKeepsInfinities) {
       {x}, {y}, [&](int, const Index& i) { return to[i[3]]; });
 }
 
+/// Longer than what the host has tables and rows of at a time, with rows that come again, and of every width.
+TEST(Movement, ResizesLongRowsOfAllTypes) {
+  const auto nearest = [](int64_t at, int64_t in, int64_t out) {
+    const auto factor = static_cast<float>(static_cast<double>(out) / static_cast<double>(in));
+    return static_cast<int64_t>(std::floor(static_cast<float>(at) / factor));
+  };
+  for (ElementType type : {F32, ElementType::kBF16, ElementType::kI8, ElementType::kI64, ElementType::kBool}) {
+    Tensor x = Tensor::dense(type, {1, 2, 4, 400}), y = Tensor::dense(type, {1, 2, 9, 1300});
+    x.random(5, type == ElementType::kBool ? 0 : -100, type == ElementType::kBool ? 2 : 100);
+    check(
+        "%r = hpu.resize %0 {sizes = array<i64: 9, 1300>, scales = array<f64: 2.25, 3.25>, mode = 0 : i32, "
+        "coordinates = 3 : i32, nearest = 2 : i32} : ($0) -> $out0\nhpu.yield %r : $out0",
+        {x}, {y},
+        [&](int, const Index& i) { return x.at({i[0], i[1], nearest(i[2], 4, 9), nearest(i[3], 400, 1300)}); });
+  }
+}
+
+/// Each of two resizes keeps its own rows; what follows them does not.
+TEST(Movement, ResizesOfTwoOperandsInOneKernel) {
+  Tensor a = Tensor::dense(F32, {2, 3, 5, 40}).random(1), b = Tensor::dense(F32, {2, 3, 7, 300}).random(2),
+         c = Tensor::dense(F32, {2, 3, 20, 600}).random(3), y = Tensor::dense(F32, {2, 3, 20, 600});
+  const auto at = [](const Tensor& x, const Index& i) {
+    double sum = 0;
+    double taps[2][2], weights[2][2];
+    for (int d = 0; d < 2; ++d) {
+      const auto in = static_cast<double>(x.sizes[2 + d]), out = d == 0 ? 20.0 : 600.0;
+      const double place = std::clamp((static_cast<double>(i[2 + d]) + 0.5) * in / out - 0.5, 0.0, in - 1);
+      taps[d][0] = std::floor(place);
+      taps[d][1] = std::min(taps[d][0] + 1, in - 1);
+      weights[d][1] = place - taps[d][0];
+      weights[d][0] = 1 - weights[d][1];
+    }
+    for (int h = 0; h < 2; ++h)
+      for (int w = 0; w < 2; ++w)
+        sum += weights[0][h] * weights[1][w] *
+               x.at({i[0], i[1], static_cast<int64_t>(taps[0][h]), static_cast<int64_t>(taps[1][w])});
+    return sum;
+  };
+  const std::string resize =
+      " {sizes = array<i64: 20, 600>, scales = array<f64: 0.0, 0.0>, mode = 1 : i32, coordinates = 0 : i32, "
+      "nearest = 0 : i32} : ";
+  check("%r = hpu.resize %0" + resize + "($0) -> $out0\n%s = hpu.resize %1" + resize +
+            "($1) -> $out0\n%t = hpu.mul %r, %s : ($out0, $out0) -> $out0\n"
+            "%u = hpu.add %t, %2 : ($out0, $2) -> $out0\nhpu.yield %u : $out0",
+        {a, b, c}, {y}, [&](int, const Index& i) { return at(a, i) * at(b, i) + c.at(i); }, {2e-5, 2e-5});
+}
+
 }  // namespace
 }  // namespace hpu::kernels::test
