@@ -227,8 +227,8 @@ std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<Devic
   return std::make_shared<Request>(lane_, done, what());
 }
 
-std::string Program::profile(const std::vector<py::array>& inputs, const StateMemory* state, int iterations,
-                             int warmup, int top) {
+std::string Program::profile(const std::vector<py::array>& inputs, const StateMemory* state, int iterations, int warmup,
+                             int top) {
   const Call call = prepare(inputs, state);
   auto runOnce = [&](const Event* marks) {
     checkSignals();  // A short wait does not.

@@ -28,8 +28,8 @@ class Program {
           std::vector<py::dtype> outputTypes);
 
   /// The arrays of a dict by name or of a tuple, in the order of the inputs, as run() takes them; those of states are
-  /// among them unless `held`. None when one is missing or would have to be converted, or there is one too many: what is
-  /// wrong is not looked for here.
+  /// among them unless `held`. None when one is missing or would have to be converted, or there is one too many: what
+  /// is wrong is not looked for here.
   py::object ready(const py::object& given, bool held) const;
   /// Copies in, a launch, copies out: (the request, the arrays of the outputs). Inputs and outputs that are states are
   /// none of the arrays: `state` has their memory, whose shapes from now on are those of the outputs; null for a recipe
@@ -42,7 +42,8 @@ class Program {
   std::shared_ptr<Request> launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
                                   const std::vector<std::shared_ptr<DeviceBuffer>>& outputs,
                                   const std::vector<Shape>& inputShapes, const InputValues& values);
-  /// The keys of hpu-run and, in "trace", those of `hpu-trace summary`. Every run begins with the same shapes of states.
+  /// The keys of hpu-run and, in "trace", those of `hpu-trace summary`. Every run begins with the same shapes of
+  /// states.
   std::string profile(const std::vector<py::array>& inputs, const StateMemory* state, int iterations, int warmup,
                       int top);
   double loadMs() const { return loadMs_; }
