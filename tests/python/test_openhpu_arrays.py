@@ -368,6 +368,8 @@ class States(unittest.TestCase):
         profile = self.session.profile(past, new, iters=3)
         self.assertGreater(profile["device_time_us"], 0)
         self.assertTrue(self.session.verify([past, new], [np.concatenate([past, new]), np.concatenate([past, new]).sum()])["passed"])
+        self.assertTrue(self.session.verify([{"past": past, "new": new}], got)["passed"])
+        self.assertGreater(self.session.profile({"new": new, "past": past}, iters=2)["device_time_us"], 0)
         self.assertFalse(self.session.verify([past, new], [np.concatenate([new, past]), np.float32(0)])["passed"])
 
 

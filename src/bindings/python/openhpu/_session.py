@@ -3,6 +3,7 @@
 
 import atexit
 import collections
+import functools
 import json
 import threading
 import time
@@ -150,12 +151,14 @@ class Session:
         tensors are no inputs and outputs of the call: they stay on the device, and the run changes them there.
 
         bf16 and fp8 outputs are float32, or with raw=True their bits. `timeout` in seconds as of Future.result()."""
-        timeout = seconds(timeout)  # Before anything is enqueued.
-        return self._enqueue(inputs, raw, False, state).result(timeout)
+        timeout = None if timeout is None else seconds(timeout)  # Before anything is enqueued.
+        request, finish = self._enqueue(inputs, raw, False, state)
+        request.wait(timeout)
+        return finish()
 
     def run_async(self, *inputs, raw=False, state=None):
         """As run(), but returns a Future at once. Inputs are copied: they may be changed after the call."""
-        return self._enqueue(inputs, raw, True, state)
+        return Future(*self._enqueue(inputs, raw, True, state))
 
     def launch(self, inputs, outputs, values=None, state=None):
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
@@ -216,7 +219,7 @@ class Session:
         iters, warmup, top = (integer(name, value, -1 << 31, (1 << 31) - 1)
                               for name, value in (("iters", iters), ("warmup", warmup), ("top", top)))
         core = self._core_open()
-        arrays, own = self._with_own_state(self._arrays(core, inputs, None))
+        arrays, own = self._with_own_state(self._arrays(core, inputs[0] if _by_name(inputs) else inputs, False))
         return json.loads(core.profile(arrays, own and own._core, iters, warmup, top))
 
     def verify(self, inputs, expected, *, rtol=None, atol=None, precision="f32"):
@@ -224,11 +227,12 @@ class Session:
         when |a - b| <= atol * max|b| + rtol * |b| everywhere; the defaults are those of `precision`."""
         infos = self._recipe.outputs
         core = self._core_open()
-        arrays = self._arrays(core, (inputs,) if isinstance(inputs, dict) else tuple(inputs), None)
+        inputs = (inputs,) if isinstance(inputs, dict) else tuple(inputs)
+        arrays = self._arrays(core, inputs[0] if _by_name(inputs) else inputs, False)
         wanted = named(expected, infos, "output")
-        request, bits = self._start(core, arrays, None)
+        request, bits = self._start_alone(core, arrays)
         request.wait(None)
-        return compare(infos, bits(), wanted, rtol, atol, precision)
+        return compare(infos, self._results[False].bits(bits), wanted, rtol, atol, precision)
 
     def close(self):
         """Lets go of the device's memory, when runs that are enqueued are done. Later calls are errors."""
@@ -249,7 +253,8 @@ class Session:
 
     def _core_open(self):
         core = self._core
-        self._check_open()
+        if core is None:
+            self._check_open()
         return core
 
     def _elements(self, given):
@@ -271,18 +276,16 @@ class Session:
             return self._recipe._outputs
         return [TensorInfo(*one) for one in self._core_open().outputs(shapes, elements)]
 
-    def _arrays(self, core, inputs, state):
-        """Dense arrays in the order of the inputs; of those that are no states, with a `state`."""
-        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], dict) else inputs
-        arrays = core.ready(given, state is not None)
+    def _arrays(self, core, inputs, held):
+        """Dense arrays in the order of the inputs, by name or by position; `held`: of those that are no states."""
+        arrays = core.ready(inputs, held)
         if arrays is not None:
             return arrays
         # Something is to be converted, or wrong.
         states = {one for one, _ in self._pairs}
-        wanted = [(info, index in states) for index, info in enumerate(self._recipe._inputs)
-                  if state is None or index not in states]
+        wanted = [(info, index in states) for index, info in enumerate(self._recipe._inputs) if not held or index not in states]
         return [(state_array if of_state else device_array)(value, info)
-                for value, (info, of_state) in zip(named(given, [info for info, _ in wanted], "input"), wanted)]
+                for value, (info, of_state) in zip(named(inputs, [info for info, _ in wanted], "input"), wanted)]
 
     def _with_own_state(self, arrays):
         """For a run whose caller gives no State: the arrays that are none, and a State that has the others; None when the recipe
@@ -290,53 +293,46 @@ class Session:
         if not self._pairs:
             return arrays, None
         # Sizes that do not fit are refused in the words of a run, not in those of assign().
-        values = [self._recipe._inputs[index].name for index in self._recipe._core.value_inputs()]
-        self._outputs_for([list(array.shape) for array in arrays],
-                          self._elements({info.name: array for info, array in zip(self._recipe._inputs, arrays)
-                                          if info.name in values}))
+        self._outputs_for([list(array.shape) for array in arrays], self._elements(
+            {self._recipe._inputs[index].name: arrays[index] for index in self._recipe._core.value_inputs()}))
         own = State(self, None)
         for one, _ in self._pairs:
             own._assign(self._recipe._inputs[one].name, arrays[one])
         states = {one for one, _ in self._pairs}
         return [array for index, array in enumerate(arrays) if index not in states], own
 
-    def _start(self, core, arrays, state):
-        """Enqueues a run: (the request, a function that gives the arrays of the results when it is done)."""
-        results = self._results[state is not None]
-        if state is not None:
-            with state._lock:
-                request, bits = core.run(arrays, state._core)
-                state._last = request
-            return request, lambda: results.cut(bits)
+    def _start_alone(self, core, arrays):
+        """Enqueues a run without a State of the caller's: (the request, what finish() of the results takes)."""
         arrays, own = self._with_own_state(arrays)
         request, bits = core.run(arrays, own and own._core)
         if own is None:
-            return request, lambda: results.cut(bits)
+            return request, bits
         own._last = request
-        infos, of_states = self._recipe._outputs, {other: self._recipe._inputs[one].name for one, other in self._pairs}
-
-        def all_bits():
-            left = iter(bits)
-            return results.cut([own.numpy(of_states[index], raw=True) if index in of_states else next(left)
-                                for index in range(len(infos))])
-        return request, all_bits
+        left, of_states = iter(bits), {other: self._recipe._inputs[one].name for one, other in self._pairs}
+        return request, [functools.partial(own.numpy, of_states[index], raw=True) if index in of_states else next(left)
+                         for index in range(len(self._recipe._outputs))]
 
     def _enqueue(self, inputs, raw, copy, state):
-        core = self._core_open()
-        if state is not None:
+        """(the request, a function that gives the outputs when it is done)"""
+        core, held = self._core_open(), state is not None
+        if held:
             self._check_state(state)
-        arrays = self._arrays(core, inputs, state)
+        by_name = _by_name(inputs)
+        arrays = self._arrays(core, inputs[0] if by_name else inputs, held)
         if copy:
             arrays = [array.copy() for array in arrays]
-        request, bits = self._start(core, arrays, state)
-        results = self._results[state is not None]
-        by_name = len(inputs) == 1 and isinstance(inputs[0], dict)
+        if held:
+            with state._lock:
+                request, bits = core.run(arrays, state._core)
+                state._last = request
+        else:
+            request, bits = self._start_alone(core, arrays) if self._pairs else core.run(arrays, None)
+        return _track(request, self._device), functools.partial(self._results[held].finish, bits, raw, by_name)
 
-        def finish():
-            values = bits() if raw else results.numbers(bits())
-            return dict(zip(results.names, values)) if by_name else values
 
-        return Future(_track(request, self._device), finish)
+def _by_name(inputs):
+    """Whether the arguments of a run are a dict of arrays."""
+    return len(inputs) == 1 and isinstance(inputs[0], dict)
 
 
 class _Results:
@@ -351,29 +347,33 @@ class _Results:
         self._sizes = [(places[output], recipe._outputs[output].name, dim, element) for output, dim, element in sizes
                        if output in places]
         self._has_sizes = bool(sizes)
+        self._alone = not held and bool(recipe._core.states())  # The arrays of states are read when a run is done.
         infos = infos[:-1] if sizes else infos
         self.names = [info.name for info in infos]
         # The element types that numpy lacks; None for all others.
         self._types = [info.dtype if info.bits_dtype != info.numpy_dtype else None for info in infos]
         self._plain = not any(self._types)
 
-    def cut(self, bits):
-        """The arrays of the outputs, without what is beyond sizes that depend on data."""
+    def finish(self, bits, raw, by_name):
+        """The outputs, of the arrays of a run that is done, or functions that give them."""
+        values = self.bits(bits)
+        if not (raw or self._plain):
+            values = [array if dtype is None else from_bits(array, dtype) for array, dtype in zip(values, self._types)]
+        return dict(zip(self.names, values)) if by_name else values
+
+    def bits(self, arrays):
+        """As the device has them, without what is beyond sizes that depend on data."""
+        if self._alone:
+            arrays = [array() if callable(array) else array for array in arrays]
         if not self._has_sizes:
-            return bits
-        *results, sizes = bits
+            return arrays
+        *results, sizes = arrays
         for place, name, dim, element in self._sizes:
             size, most = int(sizes[element]), results[place].shape[dim]
             if not 0 <= size <= most:
                 raise OutOfRangeError(f"dimension {dim} of output '{name}' has {most} elements at most, and its size is {size}")
             results[place] = results[place][(slice(None),) * dim + (slice(size),)]
         return [np.ascontiguousarray(result).reshape(result.shape) for result in results]
-
-    def numbers(self, bits):
-        """The arrays as numbers that numpy has."""
-        if self._plain:
-            return bits
-        return [array if dtype is None else from_bits(array, dtype) for array, dtype in zip(bits, self._types)]
 
 
 def compare(infos, actual, expected, rtol, atol, precision):
