@@ -346,8 +346,7 @@ void QueueExecutor::Core::run(Turn turn, Turn* next) {
   }
   for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, turn.cause.ok() ? status : turn.cause);
   inside().pop_back();
-  const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
-  conclude(turn.queue, std::move(item), std::move(status), tookLong, next);
+  conclude(turn.queue, std::move(item), std::move(status), base::Deadline::Clock::now() - start, next);
 }
 
 /// The failure as one of this item, or, of a wait, as the one of other work that it is.
@@ -378,8 +377,9 @@ Status QueueExecutor::Core::failureOf(Ticket ticket) const {
 }
 
 /// The work of an item is over: lets go of what it owned, and says so. `next` as of perform.
-void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong,
-                                   Turn* next) {
+void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item item, Status status,
+                                   base::Deadline::Clock::duration took, Turn* next) {
+  const bool launch = std::holds_alternative<Launch>(item.work);
   inside().push_back({this, queue.get(), item.ticket, true});
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
@@ -392,7 +392,7 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
   NewError error;
   {
     Section section(*this);
-    queue->hasLongWork |= tookLong;
+    queue->ran(took, launch);
     freeProgram(item.running);
     callbacks = finish(*queue, item, status, error);
     if (callbacks.empty()) settleOrBegin(queue, next);

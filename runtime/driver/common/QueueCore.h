@@ -64,6 +64,8 @@ std::vector<InsideItem>& inside();
 /// A queue that has had work which took longer is not helped with: the switch of threads that help saves is nothing to
 /// such work, and the next may overrun the helper's deadline.
 inline constexpr std::chrono::milliseconds kLongWork{100};
+/// As many launches of a queue show how long its work takes.
+inline constexpr int kKnownLaunches = 8;
 
 struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtExit {
   struct Queue;
@@ -93,11 +95,13 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtEx
     QueueState state = QueueState::kIdle;
     ParkedAt parkedAt = ParkedAt::kWait;  ///< In the state kParked.
     bool closing = false;
-    bool hasLongWork = false;      ///< It has run some: nobody helps with it.
-    bool beginsInSubmit = false;   ///< The thread that submits gives its external work its turn.
-    int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
-    Ticket running = 0;            ///< What a thread works on, in the state kRunning.
-    std::string_view runningName;  ///< Its workName.
+    bool hasLongWork = false;                   ///< It has run some: nobody helps with it.
+    int launches = 0;                           ///< That it has run, up to kKnownLaunches.
+    base::Deadline::Clock::duration longest{};  ///< Of its pieces of work; forgotten as more of them take less.
+    bool beginsInSubmit = false;                ///< The thread that submits gives its external work its turn.
+    int waiters = 0;                            ///< Threads in wait() for one of its tickets, or in reset().
+    Ticket running = 0;                         ///< What a thread works on, in the state kRunning.
+    std::string_view runningName;               ///< Its workName.
     base::Fifo<Item> items;
     /// Its place in `ready`, when it is not there: so that it is made ready without an allocation.
     std::list<std::shared_ptr<Queue>> place{1};
@@ -108,6 +112,12 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtEx
     Status taken;           ///< ... which was this one.
     std::condition_variable progress;
 
+    /// A piece of its work is over.
+    void ran(base::Deadline::Clock::duration took, bool launch) {
+      hasLongWork |= took > kLongWork;
+      if (launch) launches = std::min(launches + 1, kKnownLaunches);
+      longest = std::max(took, longest - longest / 64);
+    }
     bool held() const { return state == QueueState::kParked && parkedAt == ParkedAt::kGate; }
     /// The failure that work is behind; ok when none. Of work that is not begun.
     Status failureBefore(Ticket ticket) const { return error.ok() && ticket < skipBefore ? taken : error; }
@@ -309,7 +319,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtEx
   void perform(Turn turn, Turn* next = nullptr);
   void run(Turn turn, Turn* next);
   void startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket, Turn* next);
-  void conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong, Turn* next);
+  void conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, base::Deadline::Clock::duration took,
+                Turn* next);
   void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
   void completeSignal(Queue& queue, const Item& item, uint32_t signal, const Status& status);
   void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);

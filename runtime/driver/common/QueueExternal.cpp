@@ -115,7 +115,7 @@ void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, Ext
       wakeHelpers();
     }
   }
-  if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), false, next);
+  if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), {}, next);
   if (!why.ok()) cancelWork(*away.work, why);
 }
 
@@ -135,7 +135,7 @@ void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, 
   // do so for long, perhaps until something is done that waits here.
   const bool goesOn = base::perThread<Lending>().queue != queue.get();
   Turn next;
-  conclude(queue, std::move(ended->item), std::move(ended->status), false, goesOn ? &next : nullptr);
+  conclude(queue, std::move(ended->item), std::move(ended->status), {}, goesOn ? &next : nullptr);
   if (goesOn) beginExternals(std::move(next));
 }
 

@@ -20,9 +20,11 @@ namespace {
 
 using Clock = base::Deadline::Clock;
 
-// A thread with less time than this does no work of the queue: it might take longer. (External work
-// only begins on it.)
+// A thread with less time than this does no work of the queue, which might take longer, ...
 constexpr int64_t kHelpMs = 60000;
+// ... but for a queue whose work is known to be short: it has taken no more than such a part of the time. (External
+// work only begins on the thread.)
+constexpr int kHelpPart = 16;
 // How long before its deadline a wait looks whether external work advances, and how often after it.
 constexpr int64_t kProbeMs = 5000;
 // How long a wait looks for the end of work that another thread does before it sleeps.
@@ -125,8 +127,10 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
   };
   auto mayRun = [&] {
     if (exiting || !helps || queue->state != QueueState::kReady || queue->hasLongWork) return false;
-    const bool begins = std::holds_alternative<External>(queue->items.front().work);
-    return deadline.remainingMs() >= (begins ? 1 : kHelpMs);
+    const int64_t remainingMs = deadline.remainingMs();
+    if (std::holds_alternative<External>(queue->items.front().work)) return remainingMs >= 1;
+    return remainingMs >= kHelpMs ||
+           (queue->launches == kKnownLaunches && kHelpPart * queue->longest <= std::chrono::milliseconds(remainingMs));
   };
   ++waitingThreads;
   ++queue->waiters;

@@ -225,6 +225,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("close_done", [] { Completions::ofProcess().close(); });
   bindCompile(module);
   bindRuns(module);
+  bindProgram(module);
   bindFigures(module);
   bindDlpack(module);
 }

@@ -91,6 +91,7 @@ py::list describe(const std::vector<TensorInfo>& tensors);
 
 void bindCompile(py::module_& module);
 void bindRuns(py::module_& module);
+void bindProgram(py::module_& module);
 void bindFigures(py::module_& module);
 void bindDlpack(py::module_& module);
 

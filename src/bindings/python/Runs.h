@@ -82,39 +82,4 @@ struct DeviceBuffer {
 /// The keys of `hpu-trace summary`, with `top` operations (Figures.cpp).
 tools::Json summaryOf(trace::Recording recording, int top);
 
-/// A recipe that is loaded on a device, with buffers for its inputs and outputs.
-class Program {
- public:
-  Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe);
-
-  /// Names, types and shapes of the outputs for inputs of these shapes and values.
-  std::vector<TensorInfo> outputsFor(const std::vector<Shape>& inputs, const InputValues& values) const;
-  using Held = std::vector<std::shared_ptr<DeviceBuffer>>;
-  /// Copies in, a launch, copies out. `states` has the memory of each state of the recipe, whose input and output have
-  /// arrays that are not looked at; `shapes` those of all inputs. Arrays are contiguous and of the recipe's sizes (free
-  /// dimensions: of those that the inputs have), and the outputs writable.
-  std::shared_ptr<Request> run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
-                               const std::vector<Shape>& shapes, const Held& states);
-  /// A launch with the caller's buffers, and the shapes and values of the inputs.
-  std::shared_ptr<Request> launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
-                                  const std::vector<std::shared_ptr<DeviceBuffer>>& outputs,
-                                  const std::vector<Shape>& inputShapes, const InputValues& values);
-  /// The keys of hpu-run and, in "trace", those of `hpu-trace summary`.
-  std::string profile(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
-                      const std::vector<Shape>& shapes, const Held& states, int iterations, int warmup, int top);
-  double loadMs() const { return loadMs_; }
-
- private:
-  Event enqueueRun(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
-                   const std::vector<Shape>& shapes, const Held& states, const Event* marks);
-  std::string what() const { return "the run of '" + recipe_.name() + "'"; }
-
-  std::shared_ptr<OpenDevice> device_;
-  Recipe recipe_;
-  Executable executable_;
-  std::vector<Buffer> inputs_, outputs_;  ///< As large as the largest run has needed. Guarded by the lane's order.
-  std::shared_ptr<Lane> lane_;
-  double loadMs_ = 0;
-};
-
 }  // namespace hpu::python

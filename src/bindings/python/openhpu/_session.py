@@ -3,6 +3,7 @@
 
 import atexit
 import collections
+import functools
 import json
 import threading
 import time
@@ -105,7 +106,11 @@ class Session:
         check_target(device, recipe)
         self._recipe = recipe
         self._device = device
-        self._core = _core.Program(device._core, recipe._core)
+        self._core = _core.Program(device._core, recipe._core, *([info.bits_dtype for info in infos]
+                                                                 for infos in (recipe._inputs, recipe._outputs)))
+        self._pairs = [(one, other) for one, other, _ in recipe._core.states()]
+        # What runs give: without a State, and with one.
+        self._results = [_Results(recipe, {other for _, other in self._pairs} if held else ()) for held in (False, True)]
 
     @property
     def recipe(self):
@@ -146,12 +151,14 @@ class Session:
         tensors are no inputs and outputs of the call: they stay on the device, and the run changes them there.
 
         bf16 and fp8 outputs are float32, or with raw=True their bits. `timeout` in seconds as of Future.result()."""
-        timeout = seconds(timeout)  # Before anything is enqueued.
-        return self._enqueue(inputs, raw, False, state).result(timeout)
+        timeout = None if timeout is None else seconds(timeout)  # Before anything is enqueued.
+        request, finish = self._enqueue(inputs, raw, False, state)
+        request.wait(timeout)
+        return finish()
 
     def run_async(self, *inputs, raw=False, state=None):
         """As run(), but returns a Future at once. Inputs are copied: they may be changed after the call."""
-        return self._enqueue(inputs, raw, True, state)
+        return Future(*self._enqueue(inputs, raw, True, state))
 
     def launch(self, inputs, outputs, values=None, state=None):
         """A run on arrays that are on the device, without copies: Buffers by name or in order. Returns a Future; its
@@ -162,13 +169,14 @@ class Session:
         elements = self._elements(values or {})
         if state is None:
             return self._launch(inputs, outputs, elements, {}, {})[0]
-        pairs = self._pairs_of(state)
+        self._check_state(state)
         with state._lock:
-            held = {one: (buffer, shape) for (one, _), buffer, shape in zip(pairs, state._buffers, state._shapes)}
+            held = {one: (buffer, shape) for (one, _), buffer, shape in zip(self._pairs, state._buffers, state._shapes)}
             for one, (_, shape) in held.items():
-                self._check_state(one, shape)
-            future, infos = self._launch(inputs, outputs, elements, held, {other: held[one][0] for one, other in pairs})
-            state._grow(future._request, infos)
+                self._check_shape(one, shape)
+            future, infos = self._launch(inputs, outputs, elements, held, {other: held[one][0] for one, other in self._pairs})
+            state._last = future._request
+            state._shapes = [infos[other].shape for _, other in self._pairs]
         return future
 
     def _launch(self, inputs, outputs, elements, held, written):
@@ -191,13 +199,12 @@ class Session:
                 shapes = [list(held[index][1] if index in held else buffer.shape) for index, buffer in enumerate(every)]
         return Future(_track(self._core.launch(*sides, shapes, elements), self._device), lambda: outputs), infos
 
-    def _pairs_of(self, state):
-        """The inputs and outputs of a state that may be used here."""
+    def _check_state(self, state):
+        """It may be used here."""
         if not isinstance(state, State) or state._session() is not self:
             raise InvalidArgumentError("state: a run takes a State that this session's state() has made")
-        return state._pairs
 
-    def _check_state(self, index, shape):
+    def _check_shape(self, index, shape):
         info = self._recipe.inputs[index]
         if not shape_fits(shape, info.shape):
             raise InvalidArgumentError(f"the state '{info.name}' is {shape_text(shape)} now, and the recipe takes "
@@ -211,17 +218,21 @@ class Session:
             raise InvalidArgumentError("iters must be at least 1 and warmup at least 0")
         iters, warmup, top = (integer(name, value, -1 << 31, (1 << 31) - 1)
                               for name, value in (("iters", iters), ("warmup", warmup), ("top", top)))
-        call = _Call(self, inputs, None)
-        return json.loads(self._core_open().profile(call.arrays, call.results, call.shapes, call.buffers, iters, warmup, top))
+        core = self._core_open()
+        arrays, own = self._with_own_state(self._arrays(core, inputs[0] if _by_name(inputs) else inputs, False))
+        return json.loads(core.profile(arrays, own and own._core, iters, warmup, top))
 
     def verify(self, inputs, expected, *, rtol=None, atol=None, precision="f32"):
         """Runs and compares with expected outputs, both as of run(): the keys of `hpu-verify --json`. An output passes
         when |a - b| <= atol * max|b| + rtol * |b| everywhere; the defaults are those of `precision`."""
-        call = _Call(self, (inputs,) if isinstance(inputs, dict) else tuple(inputs), None)
-        infos = call.infos[:len(self._recipe.outputs)]
+        infos = self._recipe.outputs
+        core = self._core_open()
+        inputs = (inputs,) if isinstance(inputs, dict) else tuple(inputs)
+        arrays = self._arrays(core, inputs[0] if _by_name(inputs) else inputs, False)
         wanted = named(expected, infos, "output")
-        call.start(self._core_open()).wait(None)
-        return compare(infos, call.bits(), wanted, rtol, atol, precision)
+        request, bits = self._start_alone(core, arrays)
+        request.wait(None)
+        return compare(infos, self._results[False].bits(bits), wanted, rtol, atol, precision)
 
     def close(self):
         """Lets go of the device's memory, when runs that are enqueued are done. Later calls are errors."""
@@ -242,7 +253,8 @@ class Session:
 
     def _core_open(self):
         core = self._core
-        self._check_open()
+        if core is None:
+            self._check_open()
         return core
 
     def _elements(self, given):
@@ -258,93 +270,110 @@ class Session:
         return [[int(element) for element in np.ravel(given[info.name])] if info.name in names else []
                 for info in self._recipe.inputs]
 
-    def _elements_of(self, arrays):
-        """The same, of arrays in the order of the inputs."""
-        return self._elements({self._recipe.inputs[index].name: arrays[index]
-                               for index in self._recipe._core.value_inputs()})
-
     def _outputs_for(self, shapes, elements):
         """The outputs for inputs of these shapes and elements."""
         if not self._recipe.dims:
             return self._recipe._outputs
         return [TensorInfo(*one) for one in self._core_open().outputs(shapes, elements)]
 
+    def _arrays(self, core, inputs, held):
+        """Dense arrays in the order of the inputs, by name or by position; `held`: of those that are no states."""
+        arrays = core.ready(inputs, held)
+        if arrays is not None:
+            return arrays
+        # Something is to be converted, or wrong.
+        states = {one for one, _ in self._pairs}
+        wanted = [(info, index in states) for index, info in enumerate(self._recipe._inputs) if not held or index not in states]
+        return [(state_array if of_state else device_array)(value, info)
+                for value, (info, of_state) in zip(named(inputs, [info for info, _ in wanted], "input"), wanted)]
+
+    def _with_own_state(self, arrays):
+        """For a run whose caller gives no State: the arrays that are none, and a State that has the others; None when the recipe
+        has none."""
+        if not self._pairs:
+            return arrays, None
+        # Sizes that do not fit are refused in the words of a run, not in those of assign().
+        self._outputs_for([list(array.shape) for array in arrays], self._elements(
+            {self._recipe._inputs[index].name: arrays[index] for index in self._recipe._core.value_inputs()}))
+        own = State(self, None)
+        for one, _ in self._pairs:
+            own._assign(self._recipe._inputs[one].name, arrays[one])
+        states = {one for one, _ in self._pairs}
+        return [array for index, array in enumerate(arrays) if index not in states], own
+
+    def _start_alone(self, core, arrays):
+        """Enqueues a run without a State of the caller's: (the request, what finish() of the results takes)."""
+        arrays, own = self._with_own_state(arrays)
+        request, bits = core.run(arrays, own and own._core)
+        if own is None:
+            return request, bits
+        own._last = request
+        left, of_states = iter(bits), {other: self._recipe._inputs[one].name for one, other in self._pairs}
+        return request, [functools.partial(own.numpy, of_states[index], raw=True) if index in of_states else next(left)
+                         for index in range(len(self._recipe._outputs))]
+
     def _enqueue(self, inputs, raw, copy, state):
-        call = _Call(self, inputs, state)
+        """(the request, a function that gives the outputs when it is done)"""
+        core, held = self._core_open(), state is not None
+        if held:
+            self._check_state(state)
+        by_name = _by_name(inputs)
+        arrays = self._arrays(core, inputs[0] if by_name else inputs, held)
         if copy:
-            call.arrays = [array.copy() for array in call.arrays]
+            arrays = [array.copy() for array in arrays]
+        if held:
+            with state._lock:
+                request, bits = core.run(arrays, state._core)
+                state._last = request
+        else:
+            request, bits = self._start_alone(core, arrays) if self._pairs else core.run(arrays, None)
+        return _track(request, self._device), functools.partial(self._results[held].finish, bits, raw, by_name)
 
-        def finish():
-            values = [(info.name, bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype))
-                      for bits, info in zip(call.bits(), call.infos) if bits is not None]
-            return dict(values) if call.by_name else [value for _, value in values]
 
-        return Future(_track(call.start(self._core_open()), self._device), finish)
+def _by_name(inputs):
+    """Whether the arguments of a run are a dict of arrays."""
+    return len(inputs) == 1 and isinstance(inputs[0], dict)
 
 
-class _Call:
-    """What one run reads and writes: dense arrays in the order of the recipe, and the memory of its states. With a `state`
-    of the caller's its tensors are none of the call's inputs and outputs."""
+class _Results:
+    """What is made of the arrays that a run has written: of all outputs, but for those of `held`, which stay on the device."""
 
-    def __init__(self, session, inputs, state):
-        session._check_open()
-        recipe = session.recipe
-        pairs = [(one, other) for one, other, _ in recipe._core.states()]
-        if state is not None:
-            session._pairs_of(state)
-        held = {one for one, _ in pairs} if state is not None else set()
-        infos = [info for index, info in enumerate(recipe.inputs) if index not in held]
-        self.by_name = len(inputs) == 1 and isinstance(inputs[0], dict)
-        narrow = {recipe.inputs[one].name for one, _ in pairs}
-        given = iter([(state_array if info.name in narrow else device_array)(value, info)
-                      for value, info in zip(named(inputs[0] if self.by_name else inputs, infos, "input"), infos)])
-        self._own = state is None and bool(pairs)
-        self._data_sizes = recipe._core.data_sizes()
-        self._state = State(session, None) if self._own else state
-        shapes = dict(zip((one for one, _ in pairs), self._state._shapes)) if state is not None else {}
-        self.arrays = []
-        for index in range(len(recipe.inputs)):
-            if index in held:
-                session._check_state(index, shapes[index])
-            self.arrays.append(np.empty(0, recipe.inputs[index].bits_dtype) if index in held else next(given))
-            shapes.setdefault(index, self.arrays[-1].shape)
-        self.shapes = [list(shapes[index]) for index in range(len(recipe.inputs))]
-        self.infos = session._outputs_for(self.shapes, session._elements_of(self.arrays))
-        if self._own:
-            for one, _ in pairs:
-                self._state._assign(recipe.inputs[one].name, self.arrays[one])
-                self.arrays[one] = np.empty(0, recipe.inputs[one].bits_dtype)
-        self.buffers = [buffer._core for buffer in self._state._buffers] if pairs else []
-        self._of_states = {other: recipe.inputs[one].name for one, other in pairs}
-        self.results = [np.empty(0 if index in self._of_states else info.shape, dtype=info.bits_dtype)
-                        for index, info in enumerate(self.infos)]
+    def __init__(self, recipe, held):
+        left = [index for index in range(len(recipe._outputs)) if index not in held]
+        places = {index: place for place, index in enumerate(left)}
+        sizes = recipe._core.data_sizes()
+        infos = [recipe._outputs[index] for index in left]
+        # (place, name, dimension, which element of the last array is its size) of sizes that depend on data.
+        self._sizes = [(places[output], recipe._outputs[output].name, dim, element) for output, dim, element in sizes
+                       if output in places]
+        self._has_sizes = bool(sizes)
+        self._alone = not held and bool(recipe._core.states())  # The arrays of states are read when a run is done.
+        infos = infos[:-1] if sizes else infos
+        self.names = [info.name for info in infos]
+        # The element types that numpy lacks; None for all others.
+        self._types = [info.dtype if info.bits_dtype != info.numpy_dtype else None for info in infos]
+        self._plain = not any(self._types)
 
-    def start(self, core):
-        """Enqueues it."""
-        if self._state is None:
-            return core.run(self.arrays, self.results, self.shapes, self.buffers)
-        with self._state._lock:
-            if [list(shape) for shape in self._state._shapes] != [self.shapes[one] for one, _ in self._state._pairs]:
-                raise FailedPreconditionError("state: another thread has used it meanwhile; a State is of one sequence of runs")
-            request = core.run(self.arrays, self.results, self.shapes, self.buffers)
-            self._state._grow(request, self.infos)
-        return request
+    def finish(self, bits, raw, by_name):
+        """The outputs, of the arrays of a run that is done, or functions that give them."""
+        values = self.bits(bits)
+        if not (raw or self._plain):
+            values = [array if dtype is None else from_bits(array, dtype) for array, dtype in zip(values, self._types)]
+        return dict(zip(self.names, values)) if by_name else values
 
-    def bits(self):
-        """By output: its array; None for one that stays in a state of the caller's."""
-        results = [result if index not in self._of_states else
-                   self._state.numpy(self._of_states[index], raw=True) if self._own else None
-                   for index, result in enumerate(self.results)]
-        if not self._data_sizes:
-            return results
-        sizes = results.pop()
-        for output, dim, element in self._data_sizes:
-            size, most = int(sizes[element]), self.infos[output].shape[dim]
+    def bits(self, arrays):
+        """As the device has them, without what is beyond sizes that depend on data."""
+        if self._alone:
+            arrays = [array() if callable(array) else array for array in arrays]
+        if not self._has_sizes:
+            return arrays
+        *results, sizes = arrays
+        for place, name, dim, element in self._sizes:
+            size, most = int(sizes[element]), results[place].shape[dim]
             if not 0 <= size <= most:
-                raise OutOfRangeError(f"dimension {dim} of output '{self.infos[output].name}' has {most} elements at most, and "
-                                      f"its size is {size}")
-            results[output] = results[output][(slice(None),) * dim + (slice(size),)]
-        return [result if result is None else np.ascontiguousarray(result).reshape(result.shape) for result in results]
+                raise OutOfRangeError(f"dimension {dim} of output '{name}' has {most} elements at most, and its size is {size}")
+            results[place] = results[place][(slice(None),) * dim + (slice(size),)]
+        return [np.ascontiguousarray(result).reshape(result.shape) for result in results]
 
 
 def compare(infos, actual, expected, rtol, atol, precision):

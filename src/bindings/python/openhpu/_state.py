@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 
+from . import _core
 from ._errors import InvalidArgumentError, integer
 from ._tensors import HostTensor, device_array, from_bits, shape_text
 
@@ -49,9 +50,18 @@ class State:
         self._buffers = [session.device.allocate(tuple(capacity), recipe.inputs[one].dtype, label=recipe.inputs[one].name)
                          for one, _, capacity in recipe._core.states()]
         self._first = [() if shapes is None else tuple(shapes[one]) for one, _ in self._pairs]
-        self._shapes = list(self._first)
+        self._core = _core.StateMemory([buffer._core for buffer in self._buffers], self._first)  # The lock orders its uses.
         if shapes is not None:  # Else all of it is assigned before anything reads it.
             self.reset()
+
+    @property
+    def _shapes(self):
+        """What is in the memory now, in the order of the recipe's states."""
+        return self._core.shapes()
+
+    @_shapes.setter
+    def _shapes(self, shapes):
+        self._core.set_shapes(shapes)
 
     @property
     def shapes(self):
@@ -73,7 +83,7 @@ class State:
         self._last = None
         for buffer in self._buffers:
             buffer._core.clear()
-        self._shapes = list(self._first)
+        self._shapes = self._first
 
     def crop(self, **sizes):
         """Forgets rows at the end: crop(past=12) leaves the first 12, as after a guess of tokens that was wrong. Sizes of free
@@ -128,7 +138,9 @@ class State:
             memory[tuple(slice(size) for size in shape)] = rows
         self._settle()
         self._buffers[index]._core.write(np.ascontiguousarray(memory), None, *runs)
-        self._shapes[index] = shape
+        shapes = self._shapes
+        shapes[index] = shape
+        self._shapes = shapes
 
     def _runs(self, index, shape):
         """Where the rows of a dense array of this shape lie in the state's memory: offsets and the length of each, in bytes;
@@ -155,11 +167,6 @@ class State:
         """Copies are in no order with runs."""
         if self._last is not None:
             self._last.wait(None)
-
-    def _grow(self, request, outputs):
-        """After a run that is enqueued: its outputs are what the next one reads."""
-        self._last = request
-        self._shapes = [tuple(outputs[other].shape) for _, other in self._pairs]
 
     def __repr__(self):
         return f"<openhpu.State: {', '.join(f'{name} {shape_text(shape)}' for name, shape in self.shapes.items())}>"

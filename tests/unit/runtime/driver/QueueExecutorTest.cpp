@@ -258,6 +258,49 @@ TEST(QueueExecutor, AWaitingThreadDoesNotHelpWithWorkThatTakesLong) {
   EXPECT_NE(threads.back(), std::this_thread::get_id());
 }
 
+// A wait in short pieces (Python's, between which it looks for signals) is no slower for that.
+TEST(QueueExecutor, AThreadWithLittleTimeHelpsWithWorkThatIsKnownToBeShort) {
+  std::mutex mutex;
+  std::vector<std::thread::id> threads;
+  // The one worker is kept busy with the other queue, so that only a waiting thread could do it.
+  std::atomic<bool> open = false;
+  QueueExecutor executor("test device", 1, [&](const Work&, const std::string& label, auto) {
+    if (label == "busy")
+      while (!open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (label == "longer") std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    std::lock_guard lock(mutex);
+    threads.push_back(std::this_thread::get_id());
+    return okStatus();
+  });
+  QueueId busy = executor.createQueue("busy").value(), queue = executor.createQueue("q").value();
+  auto submit = [&](QueueId to, Work work, const char* label) {
+    return executor.submit(to, std::move(work), nullptr, label, [](Ticket, const ExternalWork*) {}).value();
+  };
+  Ticket blocking = submit(busy, Fill{}, "busy");
+  while (executor.load().work != 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the worker has taken it.
+  constexpr int64_t kAtMost = 600000, kLittle = 500;
+  auto late = [](const Status& status) { return status.code() == StatusCode::kDeadlineExceeded; };
+  // Fills, however many, say nothing of what a launch takes, and one launch not what all do.
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(executor.wait(submit(queue, Fill{}, "short"), kAtMost).ok());
+  for (int i = 0; i < 8; ++i) {
+    Ticket ticket = submit(queue, Launch{}, "short");
+    if (i % 7 == 0) EXPECT_TRUE(late(executor.wait(ticket, 20))) << i;
+    ASSERT_TRUE(executor.wait(ticket, kAtMost).ok());
+  }
+  EXPECT_TRUE(executor.wait(submit(queue, Launch{}, "short"), kLittle).ok());
+  ASSERT_TRUE(executor.wait(submit(queue, Launch{}, "longer"), kLittle).ok());  // Nobody could know.
+  Ticket ticket = submit(queue, Launch{}, "short");
+  EXPECT_TRUE(late(executor.wait(ticket, kLittle))) << "it might take longer";
+  EXPECT_TRUE(executor.wait(ticket, 10 * kLittle).ok()) << "there is time enough";
+  for (int i = 0; i < 400; ++i) ticket = submit(queue, Fill{}, "short");
+  ASSERT_TRUE(executor.wait(ticket, kAtMost).ok());
+  EXPECT_TRUE(executor.wait(submit(queue, Launch{}, "short"), kLittle).ok()) << "that was long ago";
+  EXPECT_EQ(threads, std::vector<std::thread::id>(threads.size(), std::this_thread::get_id()));
+  open = true;
+  ASSERT_TRUE(executor.wait(blocking, kAtMost).ok());
+}
+
 TEST(QueueExecutor, UnknownQueuesAndTicketsAreErrors) {
   Bench bench;
   QueueId q = bench.queue("q");
