@@ -462,7 +462,9 @@ void checkVariants(const std::string& path, const Bounds& bounds, const std::vec
   auto compiled = compileFile(path, options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().toString();
   ASSERT_EQ(compiled->recipe.variants().size(), variants.size());
-  if (sharesAll) EXPECT_EQ(compiled->recipe.constantBytes(), general->recipe.constantBytes());
+  if (sharesAll) {
+    EXPECT_EQ(compiled->recipe.constantBytes(), general->recipe.constantBytes());
+  }
   // As it comes back from a file.
   auto bytes = compiled->recipe.serialize();
   ASSERT_TRUE(bytes.ok()) << bytes.status().toString();
