@@ -12,8 +12,8 @@
 namespace hpu_torch {
 namespace {
 
-// Sizes as in PyTorch's allocator for CUDA, whose users' habits they fit: small tensors share segments of 2 MiB, others of
-// 20 MiB, and what is larger has a segment of its own.
+// Sizes as in PyTorch's allocator for CUDA, whose users' habits they fit: small tensors share segments of 2 MiB, others
+// of 20 MiB, and what is larger has a segment of its own.
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kSmallLimit = kMiB, kSmallSegment = 2 * kMiB;
 constexpr int64_t kLargeLimit = 10 * kMiB, kLargeSegment = 20 * kMiB;
@@ -46,14 +46,18 @@ CachingAllocator::CachingAllocator(hpu::Device device, StreamTable& streams, c10
     : device_(std::move(device)), streams_(streams), index_(index) {
   stats_.limit = device_.memoryInfo().totalBytes;
   hpu::MemoryHooks hooks;
-  // What else allocates on the device (constants and workspaces of executables) gets what no tensor is in.
-  hooks.outOfMemory = [this](int64_t) { return emptyCache() > 0; };
+  // Asked by our own allocations, and by what else allocates on the device: constants and workspaces of executables.
+  hooks.outOfMemory = [this](int64_t) {
+    if (emptyCache() == 0) return false;
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++stats_.retries;
+    return true;
+  };
   check(device_.setMemoryHooks(hooks), "installing memory hooks");
 }
 
 Block* CachingAllocator::allocate(int64_t asked, c10::StreamId stream) {
-  TORCH_CHECK_VALUE(asked > 0 && asked <= int64_t{1} << 60, "an allocation of ", asked, " bytes on hpu:",
-                    static_cast<int>(index_));
+  TORCH_CHECK(asked > 0, "an allocation of ", static_cast<uint64_t>(asked), " bytes on hpu:", static_cast<int>(index_));
   const int64_t bytes = roundUp(asked, kBlockAlignment);
   hpu::AllocateOptions options;
   options.label = "PyTorch";
@@ -63,17 +67,15 @@ Block* CachingAllocator::allocate(int64_t asked, c10::StreamId stream) {
       std::lock_guard<std::mutex> lock(mutex_);
       freeDone(/*wait=*/attempt > 0);
       if (Block* block = takeFree(bytes, stream)) return use(block, asked);
-      if (attempt == 1) {
-        ++stats_.retries;
-        releaseSegments();
-      }
+      if (attempt == 1 && releaseSegments() > 0) ++stats_.retries;
     }
     // First as much as usual, then after the cache was given back; at last no more than what is asked for, with waiting
     // for what the device's work still holds.
     options.wait = attempt == 2;
     hpu::StatusOr<hpu::Buffer> buffer = device_.allocate(attempt == 2 ? bytes : segmentBytes(bytes), options);
     if (!buffer.ok()) {
-      if (attempt == 2 || buffer.status().code() != hpu::StatusCode::kResourceExhausted) outOfMemory(asked, buffer.status());
+      if (attempt == 2 || buffer.status().code() != hpu::StatusCode::kResourceExhausted)
+        outOfMemory(asked, buffer.status());
       continue;
     }
     std::lock_guard<std::mutex> lock(mutex_);
@@ -92,7 +94,8 @@ void CachingAllocator::outOfMemory(int64_t bytes, const hpu::Status& status) {
     now = stats_;
   }
   const hpu::MemoryInfo info = device_.memoryInfo();
-  if (status.code() != hpu::StatusCode::kResourceExhausted) raise(status, "allocating on hpu:" + std::to_string(index_));
+  if (status.code() != hpu::StatusCode::kResourceExhausted)
+    raise(status, "allocating on hpu:" + std::to_string(index_));
   const std::string text =
       "hpu:" + std::to_string(index_) + " is out of memory: tried to allocate " + inWords(bytes) + "; of " +
       inWords(info.totalBytes) + " of HBM " + inWords(now.used) + " are in tensors, " +
@@ -203,8 +206,8 @@ void CachingAllocator::addSegment(hpu::Buffer buffer, bool isSmall, c10::StreamI
 }
 
 void CachingAllocator::freeDone(bool wait) {
-  // Asked, and not waited for with Event::synchronize: that would take a failure of the stream, which is its user's to see.
-  // Work that has failed, or was dropped by a reset, uses the memory no more.
+  // Asked, and not waited for with Event::synchronize: that would take a failure of the stream, which is its user's to
+  // see. Work that has failed, or was dropped by a reset, uses the memory no more.
   auto isDone = [](const hpu::Event& event) {
     hpu::StatusOr<bool> done = event.query();
     return !done.ok() || *done;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // CachingAllocator: blocks of a device's HBM for tensors, kept when they are freed.
-// The one thing to know: a block belongs to the stream that was current when it was allocated; freed, it goes to the next
-// allocation of that stream at once, though work may still use it, because what comes next on the stream comes behind.
-// Another stream that uses a block says so (recordStream), and the block then waits for it before it is used again.
+// The one thing to know: a block belongs to the stream that was current when it was allocated; freed, it goes to the
+// next allocation of that stream at once, though work may still use it, because what comes next on the stream comes
+// behind. Another stream that uses a block says so (recordStream), and the block then waits for it before it is used
+// again.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -53,15 +54,15 @@ inline constexpr int64_t kBlockAlignment = 256;
 
 /// In bytes, unless it says otherwise. The names that Gaudi's memory_stats has are in pytorch/python.
 struct MemoryStats {
-  int64_t limit = 0;                                ///< HBM of the device.
-  int64_t used = 0, usedPeak = 0;                   ///< By tensors.
-  int64_t reserved = 0, reservedPeak = 0;           ///< Taken from the device.
-  int64_t allocations = 0, frees = 0;               ///< Calls.
-  int64_t largest = 0;                              ///< Of one allocation.
-  int64_t deviceAllocations = 0, deviceFrees = 0;   ///< Calls to the device.
-  int64_t activeBlocks = 0, activeSegments = 0;     ///< Numbers of them.
-  int64_t waiting = 0;                              ///< Freed, and still used by other streams.
-  int64_t retries = 0, failures = 0;                ///< Times that the cache was given back for an allocation; that failed.
+  int64_t limit = 0;                               ///< HBM of the device.
+  int64_t used = 0, usedPeak = 0;                  ///< By tensors.
+  int64_t reserved = 0, reservedPeak = 0;          ///< Taken from the device.
+  int64_t allocations = 0, frees = 0;              ///< Calls.
+  int64_t largest = 0;                             ///< Of one allocation.
+  int64_t deviceAllocations = 0, deviceFrees = 0;  ///< Calls to the device.
+  int64_t activeBlocks = 0, activeSegments = 0;    ///< Numbers of them.
+  int64_t waiting = 0;                             ///< Freed, and still used by other streams.
+  int64_t retries = 0, failures = 0;  ///< Times that the cache was given back for an allocation; that failed.
 };
 
 struct BlockInfo {
@@ -82,8 +83,8 @@ class HPU_TORCH_API CachingAllocator {
  public:
   CachingAllocator(hpu::Device device, StreamTable& streams, c10::DeviceIndex index);
 
-  /// At least `bytes` (> 0), for work on `stream`. When the device is full the cache is given back and it is tried again;
-  /// throws c10::OutOfMemoryError, with what was asked for, what is free and what is cached.
+  /// At least `bytes` (> 0), for work on `stream`. When the device is full the cache is given back and it is tried
+  /// again; throws c10::OutOfMemoryError, with what was asked for, what is free and what is cached.
   Block* allocate(int64_t bytes, c10::StreamId stream);
   /// Never throws: what a failed stream leaves unknown is kept.
   void free(Block* block) noexcept;
@@ -125,7 +126,8 @@ class HPU_TORCH_API CachingAllocator {
   hpu::Device device_;
   StreamTable& streams_;
   const c10::DeviceIndex index_;
-  mutable std::mutex mutex_;  ///< Guards what follows. Not held while the device allocates: its hooks ask for the cache.
+  mutable std::mutex
+      mutex_;  ///< Guards what follows. Not held while the device allocates: its hooks ask for the cache.
   FreeBlocks smallFree_, largeFree_;
   std::list<Segment*> segments_;
   std::list<Waiting> waiting_;

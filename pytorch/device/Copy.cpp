@@ -107,7 +107,8 @@ at::Tensor enqueueUpload(const at::Tensor& host, const at::Tensor& dst) {
     return laidOut;
   }
   // What lies between the elements may be another stream's, so nothing but the elements is written.
-  at::Tensor laidOut = haveSameBits(host, dst) ? host.contiguous() : withBitsOf(at::empty(dst.sizes(), hostOptions(dst)), dst);
+  at::Tensor laidOut =
+      haveSameBits(host, dst) ? host.contiguous() : withBitsOf(at::empty(dst.sizes(), hostOptions(dst)), dst);
   if (!haveSameBits(host, dst)) laidOut.copy_(host);
   enqueueRuns(stream, hpu::CopyDirection::kToDevice, addressOf(dst), reinterpret_cast<uint64_t>(laidOut.data_ptr()),
               static_cast<int64_t>(dst.itemsize()), planRuns(dst.sizes(), dst.strides(), laidOut.strides()));
@@ -210,10 +211,12 @@ CopyCounters& copyCounters() {
 }
 
 void copyValues(const at::Tensor& source, const at::Tensor& dst, bool nonBlocking) {
-  TORCH_CHECK(source.layout() == at::kStrided && dst.layout() == at::kStrided, "copying between ", source.device(), " (",
-              source.layout(), ") and ", dst.device(), " (", dst.layout(), "): hpu devices have dense tensors only");
+  TORCH_CHECK(source.layout() == at::kStrided && dst.layout() == at::kStrided, "copying between ", source.device(),
+              " (", source.layout(), ") and ", dst.device(), " (", dst.layout(),
+              "): hpu devices have dense tensors only");
   TORCH_CHECK((isHpu(source) || source.device().is_cpu()) && (isHpu(dst) || dst.device().is_cpu()), "copying from ",
-              source.device(), " to ", dst.device(), ": one side must be on an hpu device, the other there or on the CPU");
+              source.device(), " to ", dst.device(),
+              ": one side must be on an hpu device, the other there or on the CPU");
   if (source.is_same(dst)) return;
   const at::Tensor src = source.sizes() == dst.sizes() ? source : source.expand(dst.sizes());
   if (dst.numel() == 0) return;
@@ -259,7 +262,8 @@ void uploadOwned(const at::Tensor& host, const at::Tensor& dst) {
 at::Tensor toDevice(const at::Tensor& host, c10::Device device) {
   c10::DeviceGuard guard(device);
   const at::TensorOptions options = at::TensorOptions().dtype(host.scalar_type()).device(device);
-  at::Tensor dst = isDense(host) ? at::empty_strided(host.sizes(), host.strides(), options) : at::empty(host.sizes(), options);
+  at::Tensor dst =
+      isDense(host) ? at::empty_strided(host.sizes(), host.strides(), options) : at::empty(host.sizes(), options);
   uploadOwned(host, dst);
   return dst;
 }

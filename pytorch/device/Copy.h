@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between host and devices, on devices, and between them, of any strides and types.
-// The one thing to know: copies are in order with the current stream of the tensor's device, and only those to pageable host
-// memory, or from a large piece of it, wait.
+// The one thing to know: copies are in order with the current stream of the tensor's device, and only those to pageable
+// host memory, or from a large piece of it, wait.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,8 +29,8 @@ at::Tensor toHost(const at::Tensor& tensor);
 /// [begin, end) of the bytes of an hpu storage in host memory, as a storage of its own.
 at::Storage storageToHost(const c10::Storage& storage, int64_t begin, int64_t end);
 
-/// `dst`, on an hpu device, takes the values of `host`, which has its sizes and type, and which nobody else will write: it
-/// may be read after the call.
+/// `dst`, on an hpu device, takes the values of `host`, which has its sizes and type, and which nobody else will write:
+/// it may be read after the call.
 void uploadOwned(const at::Tensor& host, const at::Tensor& dst);
 /// A new tensor on `device` with the values of `host`, and its strides if it is dense.
 at::Tensor toDevice(const at::Tensor& host, c10::Device device);

@@ -63,9 +63,14 @@ bool isWrittenUnsaid(const std::string& name, size_t argument) {
 }
 /// Ops that take tensors of the CPU beside those of a device: lengths, and indices.
 bool takesCpuTensors(const std::string& name) {
-  static const auto& known = *new std::set<std::string>{
-      "aten::_ctc_loss", "aten::index", "aten::index_put", "aten::_index_put_impl", "aten::_index_put_impl_",
-      "aten::index_put_", "aten::_pack_padded_sequence", "aten::_pack_padded_sequence_backward"};
+  static const auto& known = *new std::set<std::string>{"aten::_ctc_loss",
+                                                        "aten::index",
+                                                        "aten::index_put",
+                                                        "aten::_index_put_impl",
+                                                        "aten::_index_put_impl_",
+                                                        "aten::index_put_",
+                                                        "aten::_pack_padded_sequence",
+                                                        "aten::_pack_padded_sequence_backward"};
   return known.count(name) > 0;
 }
 
@@ -116,8 +121,8 @@ void countOrRefuse(const c10::OperatorHandle& op, const torch::jit::Stack& stack
     }
   }
   TORCH_CHECK_NOT_IMPLEMENTED(isAllowed, "hpu has no kernel for ", describeCall(op, stack),
-                              where.empty() ? "" : ", called at " + where,
-                              ", and PT_HPU_PLACE_ON_CPU=", placeOnCpu(), " does not let it run on the CPU");
+                              where.empty() ? "" : ", called at " + where, ", and PT_HPU_PLACE_ON_CPU=", placeOnCpu(),
+                              " does not let it run on the CPU");
 }
 
 bool isGenerator(const c10::Argument& argument) {
@@ -196,8 +201,10 @@ class CpuCall {
       if (value.isDevice() && value.toDevice().is_hpu()) asked_ = value.toDevice();
       if (value.isGenerator() && value.toGenerator().defined()) engine_ = engineOf(value.toGenerator(), name_);
     }
+    TORCH_CHECK(!engine_ || device_ || asked_, name_, ": expected a 'cpu' device type for generator but found 'hpu'");
     TORCH_CHECK(!hasCpuTensor || !device_ || takesCpuTensors(name_), describeCall(op_, stack_),
-                ": expected all tensors to be on the same device, but found some on ", *device_, " and some on the CPU");
+                ": expected all tensors to be on the same device, but found some on ", *device_,
+                " and some on the CPU");
   }
 
   void download() {
@@ -223,7 +230,8 @@ class CpuCall {
     std::vector<Tensor> host = toHost(alone);
     for (size_t i = 0; i < host.size(); ++i) aloneIn[i]->cpu = host[i];
     for (Moved& one : moved_)
-      if (!one.cpu.defined()) one.cpu = at::empty_strided(one.hpu.sizes(), one.hpu.strides(), one.hpu.options().device(at::kCPU));
+      if (!one.cpu.defined())
+        one.cpu = at::empty_strided(one.hpu.sizes(), one.hpu.strides(), one.hpu.options().device(at::kCPU));
   }
 
   static void downloadTogether(const std::vector<Moved*>& members) {
@@ -231,8 +239,8 @@ class CpuCall {
     for (const Moved* one : members) {
       const auto item = static_cast<int64_t>(one->hpu.itemsize());
       begin = std::min(begin, one->hpu.storage_offset() * item);
-      end = std::max<int64_t>(end, at::detail::computeStorageNbytes(one->hpu.sizes(), one->hpu.strides(), item,
-                                                                    one->hpu.storage_offset()));
+      end = std::max<int64_t>(
+          end, at::detail::computeStorageNbytes(one->hpu.sizes(), one->hpu.strides(), item, one->hpu.storage_offset()));
     }
     begin = begin / 16 * 16;  // A multiple of every type's size.
     at::Storage storage = storageToHost(members[0]->hpu.storage(), begin, end);

@@ -14,9 +14,10 @@
 
 namespace hpu_torch {
 
-/// Runs `op` on the CPU: tensors on hpu are copied there, also those in lists of optionals; generators of hpu devices are
-/// their CPU engines. What the op writes is copied back, results come to the device of its tensors. Tensors that share memory
-/// share it on the CPU, so that overlaps are what they are on a device. Throws when the op may not be placed on the CPU.
+/// Runs `op` on the CPU: tensors on hpu are copied there, also those in lists of optionals; generators of hpu devices
+/// are their CPU engines. What the op writes is copied back, results come to the device of its tensors. Tensors that
+/// share memory share it on the CPU, so that overlaps are what they are on a device. Throws when the op may not be
+/// placed on the CPU.
 void cpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 /// Which ops may run on the CPU: "" or "all", "none", or names separated by commas ("add,aten::mm.out"), as in

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers of hpu devices: a generator for each, and as many more as a program makes.
-// The one thing to know: its numbers are those of the CPU's generator (mt19937) with the same seed, so a program that is
-// moved from the CPU to hpu:0 draws the same ones. Numbers are drawn on the host.
+// The one thing to know: its numbers are those of the CPU's generator (mt19937) with the same seed, so a program that
+// is moved from the CPU to hpu:0 draws the same ones. Numbers are drawn on the host.
 #pragma once
 
 #include <ATen/core/Generator.h>

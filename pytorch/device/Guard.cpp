@@ -75,7 +75,8 @@ class HpuGuard final : public c10::impl::DeviceGuardImplInterface {
     if (OpenDevice* device = openOrNull(stream.device_index())) device->streams->synchronize(stream.id());
   }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     if (!*event) {
       auto* made = new TorchEvent;
       made->timed = flag == c10::EventFlag::BACKEND_DEFAULT;

@@ -5,15 +5,15 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "hpu_torch/hpu_torch.h"
+#include "pytorch/device/CachingAllocator.h"
 #include "pytorch/device/Generator.h"
 #include "pytorch/device/Streams.h"
-#include "pytorch/device/CachingAllocator.h"
 
 namespace hpu_torch {
 namespace {
 
-/// libtorch's set_data refuses to change the type of a device, but for a list of devices that hpu is not in; what it then
-/// does is there for classes that derive from TensorImpl.
+/// libtorch's set_data refuses to change the type of a device, but for a list of devices that hpu is not in; what it
+/// then does is there for classes that derive from TensorImpl.
 struct Metadata : c10::TensorImpl {
   static void copy(const c10::TensorImpl* src, c10::TensorImpl* dst) {
     copy_tensor_metadata(src, dst, c10::VariableVersion(dst->version_counter()), /*allow_tensor_metadata_change=*/true);
@@ -23,8 +23,10 @@ struct Metadata : c10::TensorImpl {
 }  // namespace
 
 void replaceTensor(const at::Tensor& tensor, const at::Tensor& values) {
-  TORCH_CHECK(tensor.is_leaf() && !tensor.is_view(), "only leaves can change their device in place, no results and no views");
-  TORCH_CHECK(tensor.layout() == at::kStrided && values.layout() == at::kStrided, "only dense tensors move to or from hpu");
+  TORCH_CHECK(tensor.is_leaf() && !tensor.is_view(),
+              "only leaves can change their device in place, no results and no views");
+  TORCH_CHECK(tensor.layout() == at::kStrided && values.layout() == at::kStrided,
+              "only dense tensors move to or from hpu");
   if (tensor.unsafeGetTensorImpl() == values.unsafeGetTensorImpl()) return;
   // A node that gathers gradients for the tensor checks them against what it was: it is made anew when asked for.
   if (auto* meta = torch::autograd::impl::get_autograd_meta(tensor)) {
@@ -49,7 +51,8 @@ int numDevices() noexcept {
   return deviceCount();
 }
 void synchronizeDevice(int index) {
-  if (OpenDevice* device = openOrNull(checkedIndex(static_cast<c10::DeviceIndex>(index)))) device->streams->synchronizeAll();
+  if (OpenDevice* device = openOrNull(checkedIndex(static_cast<c10::DeviceIndex>(index))))
+    device->streams->synchronizeAll();
 }
 int64_t emptyCache(int index) {
   OpenDevice* device = openOrNull(checkedIndex(static_cast<c10::DeviceIndex>(index)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runtime: the node's devices as PyTorch's "hpu:0", "hpu:1", ...
-// The one thing to know: a device is opened by the first call that needs it and stays open until the process ends; asking
-// how many there are, or which one is current, opens none.
+// The one thing to know: a device is opened by the first call that needs it and stays open until the process ends;
+// asking how many there are, or which one is current, opens none.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,8 +22,8 @@ class StreamTable;
 inline constexpr auto kHpu = c10::DeviceType::HPU;
 inline constexpr int kMaxDevices = 16;
 
-/// Throws what PyTorch calls the failure: c10::OutOfMemoryError, c10::NotImplementedError, c10::ValueError, c10::IndexError,
-/// else c10::Error; `what` is what was being done ("copying 4 KiB to hpu:0").
+/// Throws what PyTorch calls the failure: c10::OutOfMemoryError, c10::NotImplementedError, c10::ValueError,
+/// c10::IndexError, else c10::Error; `what` is what was being done ("copying 4 KiB to hpu:0").
 [[noreturn]] HPU_TORCH_API void raise(const hpu::Status& status, const std::string& what);
 
 inline void check(const hpu::Status& status, const char* what) {
@@ -50,8 +50,8 @@ HPU_TORCH_API const std::string& whyNoDevice();
 /// Throws unless `index` is a device; -1 is the calling thread's current one.
 HPU_TORCH_API c10::DeviceIndex checkedIndex(c10::DeviceIndex index);
 
-/// Opens it when it is not open. Throws when it cannot be opened (who has it is named), and in a forked child of a process
-/// that had opened a device: there is no way to give the child the parent's memory.
+/// Opens it when it is not open. Throws when it cannot be opened (who has it is named), and in a forked child of a
+/// process that had opened a device: there is no way to give the child the parent's memory.
 HPU_TORCH_API OpenDevice& open(c10::DeviceIndex index);
 /// The same without opening: null when it is not open.
 HPU_TORCH_API OpenDevice* openOrNull(c10::DeviceIndex index) noexcept;

@@ -124,10 +124,12 @@ void synchronize(const TorchEvent& event) {
 }
 
 double elapsedMs(const TorchEvent& start, const TorchEvent& end) {
-  TORCH_CHECK(start.device >= 0 && end.device >= 0, "both events must be recorded before the time between them is asked for");
+  TORCH_CHECK(start.device >= 0 && end.device >= 0,
+              "both events must be recorded before the time between them is asked for");
   TORCH_CHECK(start.device == end.device, "the time between events of two devices: each has a clock of its own");
   TORCH_CHECK(start.timed && end.timed, "both events must be made with enable_timing=True");
-  TORCH_CHECK(query(start) && query(end), "both events must be done before the time between them is asked for: synchronize first");
+  TORCH_CHECK(query(start) && query(end),
+              "both events must be done before the time between them is asked for: synchronize first");
   return static_cast<double>(take(end.event.elapsedNsSince(start.event), "the time between two events")) / 1e6;
 }
 

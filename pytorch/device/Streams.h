@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // StreamTable: a device's streams by PyTorch's numbers, and the calling thread's current one.
-// The one thing to know: 0 is the default stream; 1..32 and 33..64 are the pool, of usual and of high priority; a stream is
-// made when it is first given work.
+// The one thing to know: 0 is the default stream; 1..32 and 33..64 are the pool, of usual and of high priority; a
+// stream is made when it is first given work.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -14,14 +14,14 @@
 
 #include "hpu/event.h"
 #include "hpu/stream.h"
-#include "pytorch/device/Runtime.h"
 #include "hpu_torch/api.h"
+#include "pytorch/device/Runtime.h"
 
 namespace hpu_torch {
 
-inline constexpr c10::StreamId kPoolStreams = 32;                   ///< Of each priority, as CUDA's pool has.
-inline constexpr c10::StreamId kStreams = 1 + 2 * kPoolStreams;     ///< Numbers of streams of a device.
-inline constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;        ///< Of host memory that waits for copies, a stream.
+inline constexpr c10::StreamId kPoolStreams = 32;                ///< Of each priority, as CUDA's pool has.
+inline constexpr c10::StreamId kStreams = 1 + 2 * kPoolStreams;  ///< Numbers of streams of a device.
+inline constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;     ///< Of host memory that waits for copies, a stream.
 
 /// Any thread may call anything.
 class HPU_TORCH_API StreamTable {
@@ -35,8 +35,8 @@ class HPU_TORCH_API StreamTable {
   /// The next one of the pool.
   c10::StreamId fromPool(bool highPriority) noexcept;
 
-  /// Keeps host memory of `bytes` until what the stream was given so far is done. It is let go by a thread that gives the
-  /// stream work, or waits for it: never by one of the runtime, which must not wait for Python's lock.
+  /// Keeps host memory of `bytes` until what the stream was given so far is done. It is let go by a thread that gives
+  /// the stream work, or waits for it: never by one of the runtime, which must not wait for Python's lock.
   void keepUntilDone(c10::StreamId id, std::shared_ptr<void> what, int64_t bytes);
   /// Waits; throws the failure of the stream's work.
   void synchronize(c10::StreamId id);

@@ -8,7 +8,8 @@
 
 namespace hpu_torch {
 
-/// The dimensions of a copy, those merged that both sides have one behind the other; the last varies fastest. Plain data.
+/// The dimensions of a copy, those merged that both sides have one behind the other; the last varies fastest. Plain
+/// data.
 struct RunPlan {
   std::vector<int64_t> sizes, dst, src;  ///< Strides in elements.
   int64_t runElements = 1;               ///< Of each contiguous piece; the loops are over the rest.

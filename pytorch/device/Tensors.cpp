@@ -49,8 +49,8 @@ Tensor emptyStrided(IntArrayRef size, IntArrayRef stride, optional<at::ScalarTyp
 void growStorage(c10::TensorImpl& impl) {
   if (impl.numel() == 0) return;
   const c10::Storage& storage = impl.storage();
-  const auto bytes = static_cast<int64_t>(at::detail::computeStorageNbytes(impl.sizes(), impl.strides(),
-                                                                           impl.dtype().itemsize(), impl.storage_offset()));
+  const auto bytes = static_cast<int64_t>(
+      at::detail::computeStorageNbytes(impl.sizes(), impl.strides(), impl.dtype().itemsize(), impl.storage_offset()));
   const auto old = static_cast<int64_t>(storage.nbytes());
   if (bytes <= old) return;
   TORCH_CHECK(storage.resizable(), "a storage of ", old, " bytes that cannot be resized is too small for a tensor of ",
@@ -59,8 +59,7 @@ void growStorage(c10::TensorImpl& impl) {
   c10::DataPtr data = allocator()->allocate(bytes);
   if (old > 0) {
     hpu::Stream& stream = currentStream(open(impl.device().index()));
-    check(stream.copyOnDevice(deviceAddress(data.get()), deviceAddress(storage.data()), old),
-          "resizing a tensor");
+    check(stream.copyOnDevice(deviceAddress(data.get()), deviceAddress(storage.data()), old), "resizing a tensor");
   }
   storage.unsafeGetStorageImpl()->set_data_ptr(std::move(data));
   storage.unsafeGetStorageImpl()->set_nbytes(bytes);
@@ -135,12 +134,14 @@ Tensor& zero(Tensor& self) {
 }
 
 bool isPinnedTensor(const Tensor& self, optional<c10::Device> /*device*/) {
-  return self.device().is_cpu() && self.layout() == at::kStrided && self.has_storage() && isPinned(self.storage().data());
+  return self.device().is_cpu() && self.layout() == at::kStrided && self.has_storage() &&
+         isPinned(self.storage().data());
 }
 Tensor pinTensor(const Tensor& self, optional<c10::Device> /*device*/) {
   TORCH_CHECK(self.device().is_cpu(), "only dense CPU tensors can be pinned, not a tensor on ", self.device());
   const auto bytes = at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.dtype().itemsize());
-  at::Storage storage(c10::Storage::use_byte_size_t(), static_cast<int64_t>(bytes), pinnedAllocator(), /*resizable=*/false);
+  at::Storage storage(c10::Storage::use_byte_size_t(), static_cast<int64_t>(bytes), pinnedAllocator(),
+                      /*resizable=*/false);
   Tensor pinned = at::empty({0}, self.options()).set_(storage, 0, self.sizes(), self.strides());
   return pinned.copy_(self);
 }
@@ -181,7 +182,8 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("record_stream", TORCH_FN(recordStream));
 }
 
-// The fallbacks of these keys would write to a copy of `dst`, which the schema does not say is written. copyValues() knows both.
+// The fallbacks of these keys would write to a copy of `dst`, which the schema does not say is written. copyValues()
+// knows both.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }

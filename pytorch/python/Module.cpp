@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hpu_torch._C: what the package hpu_torch calls. It has no state of its own, and names devices and streams by numbers; the
-// package gives them their classes.
+// hpu_torch._C: what the package hpu_torch calls. It has no state of its own, and names devices and streams by numbers;
+// the package gives them their classes.
 #include <ATen/ops/empty.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Storage.h>
@@ -74,7 +74,8 @@ py::dict describeDevice(int device) {
   if (!node.ok()) raise(node.status(), "asking for the devices of the node");
   py::dict info;
   for (const hpu::node::DeviceStatus& one : node->devices) {
-    if (options.moduleId >= 0 ? static_cast<int>(one.moduleId) != options.moduleId : one.index != options.index) continue;
+    if (options.moduleId >= 0 ? static_cast<int>(one.moduleId) != options.moduleId : one.index != options.index)
+      continue;
     info["name"] = one.name;
     info["target"] = std::string(hpu::targetName(one.target));
     info["total_memory"] = one.totalBytes;
@@ -104,7 +105,8 @@ py::list memorySnapshot(int device) {
                              py::arg("state") = states[static_cast<int>(block.state)]));
     segments.append(py::dict(py::arg("device") = static_cast<int>(index(device)), py::arg("address") = segment.address,
                              py::arg("total_size") = segment.bytes,
-                             py::arg("segment_type") = segment.isSmall ? "small" : "large", py::arg("blocks") = blocks));
+                             py::arg("segment_type") = segment.isSmall ? "small" : "large",
+                             py::arg("blocks") = blocks));
   }
   return segments;
 }
@@ -136,13 +138,19 @@ void bindStreams(py::module_& m) {
   m.def("current_stream", [](int device) { return currentStreamId(index(device)); });
   m.def("set_stream", [](int device, int64_t id) { setCurrentStreamId(index(device), id); });
   m.def("pool_stream", [](int device, bool high) { return open(index(device)).streams->fromPool(high); }, NoGil());
-  m.def("stream_query", [](int device, int64_t id) {
-    OpenDevice* opened = openOrNull(index(device));
-    return !opened || opened->streams->query(id);
-  }, NoGil());
-  m.def("stream_synchronize", [](int device, int64_t id) {
-    if (OpenDevice* opened = openOrNull(index(device))) opened->streams->synchronize(id);
-  }, NoGil());
+  m.def(
+      "stream_query",
+      [](int device, int64_t id) {
+        OpenDevice* opened = openOrNull(index(device));
+        return !opened || opened->streams->query(id);
+      },
+      NoGil());
+  m.def(
+      "stream_synchronize",
+      [](int device, int64_t id) {
+        if (OpenDevice* opened = openOrNull(index(device))) opened->streams->synchronize(id);
+      },
+      NoGil());
   py::class_<TorchEvent>(m, "Event")
       .def(py::init([](bool timed) {
         TorchEvent event;
@@ -150,10 +158,15 @@ void bindStreams(py::module_& m) {
         return event;
       }))
       .def_readonly("device", &TorchEvent::device)
-      .def("record", [](TorchEvent& event, int device, int64_t stream) { record(event, index(device), stream); }, NoGil())
-      .def("wait", [](TorchEvent& event, int device, int64_t stream) { block(event, index(device), stream); }, NoGil())
-      .def("query", [](TorchEvent& event) { return query(event); }, NoGil())
-      .def("synchronize", [](TorchEvent& event) { synchronize(event); }, NoGil())
+      .def(
+          "record", [](TorchEvent& event, int device, int64_t stream) { record(event, index(device), stream); },
+          NoGil())
+      .def(
+          "wait", [](TorchEvent& event, int device, int64_t stream) { block(event, index(device), stream); }, NoGil())
+      .def(
+          "query", [](TorchEvent& event) { return query(event); }, NoGil())
+      .def(
+          "synchronize", [](TorchEvent& event) { synchronize(event); }, NoGil())
       .def("elapsed_time", [](TorchEvent& start, TorchEvent& end) { return elapsedMs(start, end); }, NoGil());
 }
 

@@ -25,14 +25,15 @@ HPU_TORCH_API void synchronizeDevice(int index = -1);
 /// Gives memory that no tensor is in back to the device; how many bytes.
 HPU_TORCH_API int64_t emptyCache(int index = -1);
 
-/// A generator of its own, and the one that ops use which are given none. Their numbers are the CPU's with the same seed.
+/// A generator of its own, and the one that ops use which are given none. Their numbers are the CPU's with the same
+/// seed.
 HPU_TORCH_API at::Generator createGenerator(int index = -1);
 HPU_TORCH_API at::Generator deviceGenerator(int index = -1);
 /// Of all devices' generators. (torch::manual_seed only knows the CPU's and CUDA's.)
 HPU_TORCH_API void manualSeed(uint64_t seed);
 
-/// Moves a leaf's values in place: whoever holds the tensor (another module, an optimiser) goes on holding it. Its gradient
-/// moves, too. From hpu to the CPU as well. Throws for a tensor that is no leaf, or a view.
+/// Moves a leaf's values in place: whoever holds the tensor (another module, an optimiser) goes on holding it. Its
+/// gradient moves, too. From hpu to the CPU as well. Throws for a tensor that is no leaf, or a view.
 HPU_TORCH_API void moveTensor(const at::Tensor& tensor, c10::Device device);
 /// The same with values that are there already: `tensor` becomes `values` in place (device, sizes, type, memory).
 HPU_TORCH_API void replaceTensor(const at::Tensor& tensor, const at::Tensor& values);

@@ -69,13 +69,34 @@ def _rebuild_from_array(array, dtype, device, requires_grad):
     return tensor
 
 
+def _install_storages():
+    """Storages' own copies, writes and reads (of the old format, which pickle uses as well) do not know hpu; tensors' do."""
+    original = torch.UntypedStorage
+    to_cpu, write_file, set_from_file = original.cpu, original._write_file, original._set_from_file
+
+    def cpu(self):
+        return _C.bytes_of(self).cpu()._storage() if self.device.type == "hpu" else to_cpu(self)
+
+    def _write_file(self, *args):
+        return write_file(self.cpu(), *args)
+
+    def _set_from_file(self, *args):
+        if self.device.type != "hpu":
+            return set_from_file(self, *args)
+        host = original(self.nbytes())
+        set_from_file(host, *args)
+        _C.bytes_of(self).copy_(_C.bytes_of(host))
+        return self
+
+    original.cpu, original._write_file, original._set_from_file = cpu, _write_file, _set_from_file
+
+
 def install():
     torch.Tensor._reduce_ex_internal = _reduce(torch.Tensor._reduce_ex_internal)
     torch.serialization.register_package(15, _tag, _restore)
     torch._utils._rebuild_tensor = _rebuild(torch._utils._rebuild_tensor)
     torch._utils._rebuild_device_tensor_from_numpy = _rebuild_from_array
-    to_cpu = torch.UntypedStorage.cpu  # Storages' own copy_ does not know hpu; tensors' does.
-    torch.UntypedStorage.cpu = lambda self: _C.bytes_of(self).cpu()._storage() if self.device.type == "hpu" else to_cpu(self)
+    _install_storages()
     load = torch.serialization.load
 
     @functools.wraps(load)

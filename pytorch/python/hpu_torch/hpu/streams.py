@@ -55,6 +55,8 @@ class Stream(torch.Stream):
     def __exit__(self, *error):
         return self._context.__exit__(*error)
 
+    __hash__ = lambda self: hash(self._cdata)  # noqa: E731: PyTorch's class compares, and has no hash.
+
     def __repr__(self):
         return f"<torch.hpu.Stream device=hpu:{self.device_index} id={self.stream_id}>"
 
