@@ -341,10 +341,22 @@ TORCH_LIBRARY_IMPL(_, HPU, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxedFallback>());
 }
 
-// For devices that libtorch does not know, these would go on to ops that only say that they are not there.
+// For devices that libtorch does not know these would go on to ops that only say that they are not there, or to
+// compositions that do not take empty tensors.
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
-  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&boxedFallback>());
-  m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&boxedFallback>());
+  for (const char* op : {"convolution", "convolution_backward", "native_group_norm", "native_layer_norm"})
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&boxedFallback>());
+}
+
+// libtorch's composition calls the CPU's or CUDA's kernel by itself, with whatever tensor it has.
+Tensor linalgEigvals(const Tensor& self) {
+  return std::get<0>(at::linalg_eig(self));
+}
+TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  m.impl("linalg_eigvals", TORCH_FN(linalgEigvals));
+}
+TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
+  m.impl("linalg_eigvals", TORCH_FN(linalgEigvals));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
 #include <cstdlib>
 #include <map>
 #include <mutex>
 
+#include <c10/util/Exception.h>
+
 #include "pytorch/device/Memory.h"
-#include "pytorch/device/Runtime.h"
 
 namespace hpu_torch {
 namespace {
@@ -17,14 +20,18 @@ struct Pinned {
   int64_t bytes = 0;
 };
 Pinned& pinned() {
-  static Pinned& instance = *new Pinned;
+  static Pinned& instance = *[] {
+    static auto* made = new Pinned;
+    // A forked child has copies of the memory, and a lock that nobody holds.
+    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
+    return made;
+  }();
   return instance;
 }
 
 void freePinned(void* data) {
   if (!data) return;
-  // A forked child has a copy of the memory; the lock may have been held by a thread that it has not.
-  if (!isForkedChild()) {
+  {
     Pinned& all = pinned();
     std::lock_guard<std::mutex> lock(all.mutex);
     auto found = all.ranges.find(reinterpret_cast<uintptr_t>(data));

@@ -45,6 +45,12 @@ Tensor emptyStrided(IntArrayRef size, IntArrayRef stride, optional<at::ScalarTyp
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
+/// Zeros without memory are a key of the CPU's and CUDA's; here they are zeros.
+Tensor efficientZeroTensor(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
+                           optional<c10::Device> device, optional<bool> pinned) {
+  return emptyMemoryFormat(size, dtype, layout, device, pinned, c10::nullopt).zero_();
+}
+
 /// Makes the storage of a tensor that was given sizes large enough for them; what was there stays.
 void growStorage(c10::TensorImpl& impl) {
   if (impl.numel() == 0) return;
@@ -156,6 +162,7 @@ void recordStream(Tensor& self, c10::Stream stream) {
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("empty.memory_format", TORCH_FN(emptyMemoryFormat));
   m.impl("empty_strided", TORCH_FN(emptyStrided));
+  m.impl("_efficientzerotensor", TORCH_FN(efficientZeroTensor));
   m.impl("resize_", TORCH_FN(resize));
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(setStorageOffset));
   m.impl("set_.source_Storage", TORCH_FN(setStorage));

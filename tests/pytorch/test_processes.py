@@ -46,6 +46,7 @@ def test_a_child_of_a_process_with_devices_gets_an_error_and_may_work_on_the_cpu
                 del global_a, b
                 gc.collect()
                 torch.manual_seed(3)
+                if not torch.ones(10).pin_memory().is_pinned(): code = 5
                 if (torch.ones(3) * 2).sum().item() != 6: code = 4
                 os._exit(code)
             codes.append(os.waitpid(child, 0)[1])
