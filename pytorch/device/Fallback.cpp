@@ -26,6 +26,9 @@ struct Policy {
   bool all = true;
   std::set<std::string> ops;
   std::map<std::string, FallbackCount> counts;
+  bool allows(const std::string& name) const {
+    return ops.count(name.rfind("aten::", 0) == 0 ? name.substr(6) : name) > 0;
+  }
   void set(const std::string& value) {
     text = value;
     all = value.empty() || value == "all" || value == "1";
@@ -113,9 +116,9 @@ void countOrRefuse(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   bool isAllowed;
   {
     std::lock_guard<std::mutex> lock(rules.mutex);
-    FallbackCount& count = rules.counts[name];
-    isAllowed = rules.all || rules.ops.count(name.substr(6)) || rules.ops.count(op.operator_name().name.substr(6));
+    isAllowed = rules.all || rules.allows(name) || rules.allows(op.operator_name().name);
     if (isAllowed) {
+      FallbackCount& count = rules.counts[name];
       ++count.calls;
       if (!where.empty()) ++count.sites[where];
     }
@@ -166,9 +169,8 @@ class CpuCall {
   }
   void checkDevice(const Tensor& tensor) {
     if (!device_) device_ = tensor.device();
-    TORCH_CHECK(*device_ == tensor.device() || tensor.dim() == 0, toString(op_.operator_name()),
+    TORCH_CHECK(*device_ == tensor.device(), toString(op_.operator_name()),
                 ": expected all tensors to be on the same device, but found ", *device_, " and ", tensor.device());
-    if (device_ != tensor.device() && tensor.dim() > 0) device_ = tensor.device();
   }
   static bool isHpu(const Tensor& tensor) { return tensor.defined() && tensor.device().is_hpu(); }
   /// Calls visit(tensor) for the tensors in an argument, of whatever kind it is.

@@ -27,6 +27,9 @@ if(PYTHON)
   run(${CMAKE_COMMAND} -E env PYTHONPATH=${WORK}/moved/lib/python3/dist-packages ${PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/moved_package.py
       ${MODEL} ${WORK}/moved/)
   if(TORCH)
+    run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/torch_program -B ${WORK}/torch_program -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${WORK}/moved)
+    run(${CMAKE_COMMAND} --build ${WORK}/torch_program)
+    run(${WORK}/torch_program/torch_program)
     run(${CMAKE_COMMAND} -E env PYTHONPATH=${WORK}/moved/lib/python3/dist-packages ${PYTHON} -B -c
         "import torch, habana_frameworks.torch, hpu_torch; assert hpu_torch.__file__.startswith('${WORK}/moved/'); assert torch.ones(3, device='hpu').sum().item() == 3")
   endif()

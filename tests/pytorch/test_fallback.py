@@ -99,6 +99,8 @@ def test_devices_do_not_mix():
                  lambda: nn.functional.linear(x, X), lambda: torch.mm(x, x.to("hpu:1").t()), lambda: nn.functional.embedding(I, x)):
         with pytest.raises(RuntimeError, match="same device"):
             call()
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.mv(x, torch.ones(5, device="hpu:1"))
     assert torch.equal((x * torch.tensor(2.)).cpu(), X * 2), "a number of the CPU goes with any device"
     assert torch.equal(x[I].cpu(), X[I]), "indices may be the CPU's"
 

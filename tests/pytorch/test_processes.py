@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks, workers, devices that others have, and the repairs of PyTorch on Python 3.11."""
+import re
+
 import pytest
 
 
@@ -101,21 +103,31 @@ def test_a_device_that_another_process_has_is_named_with_its_owner(run_python):
     assert "RuntimeError: opening hpu:2" in output
 
 
-@pytest.mark.parametrize("setting, expected", [
-    ("6", "1 [6]"), ("0,3,5", "3 [0, 3, 5]"), ("7, 1", "2 [7, 1]"), ("all", "8"), ("", "8"),
-    ("8", "no module of the node"), ("1,1", "there twice"), ("x", "'x' is no module"), ("1,", "1 [1]"), ("-1", "no module")])
-def test_visible_modules(run_python, setting, expected):
+def test_visible_modules(run_python):
     output = run_python("""
-        import torch, hpu_torch
-        n = torch.hpu.device_count()
-        print(n, [torch.hpu.get_device_properties(i).module_id for i in range(n)], torch.hpu.is_available())
-        print(torch.ones(2, device="hpu").sum().item())
-        try:
-            torch.ones(1, device=f"hpu:{n}")
-        except RuntimeError as error:
-            print(error)
-    """, HABANA_VISIBLE_MODULES=setting, expect_error="[" not in expected and expected != "8")
-    assert expected in output
+        import os, torch, hpu_torch
+        for setting in ("6", "0,3,5", "7, 1", "all", "", "8", "1,1", "x", "1,", "-1", ","):
+            child = os.fork()
+            if child == 0:
+                os.environ["HABANA_VISIBLE_MODULES"] = setting
+                n = torch.hpu.device_count()
+                assert torch.hpu.is_available() == (n > 0)
+                modules = [torch.hpu.get_device_properties(i).module_id for i in range(n)]
+                try:
+                    assert torch.ones(2, device="hpu").sum().item() == 2
+                    torch.ones(1, device=f"hpu:{n}")
+                except RuntimeError as error:
+                    print(repr(setting), modules, error, flush=True)
+                os._exit(0)
+            os.waitpid(child, 0)
+    """)
+    lines = output.splitlines()
+    expected = [r"\[6\] .*hpu:1 does not exist", r"\[0, 3, 5\] .*hpu:3 does not exist: this process has 3", r"\[7, 1\] ",
+                r"\[6, 7, 4, 5, 3, 2, 1, 0\] ", r"\[6, 7, 4, 5, 3, 2, 1, 0\] ", "no hpu device.*'8' is no module", "'1' is there twice",
+                "'x' is no module", r"\[1\] ", "'-1' is no module", "names no module|'' is no module"]
+    assert len(lines) == len(expected), output
+    for line, pattern in zip(lines, expected):
+        assert re.search(pattern, line), line
 
 
 def test_the_repairs(run_python):
@@ -164,8 +176,13 @@ def test_the_names_of_gaudis_bridge(run_python):
         import habana_frameworks.torch.core as htcore
         import habana_frameworks.torch.hpu as hthpu
         from habana_frameworks.torch.utils.library_loader import is_habana_available
+        import habana_frameworks.torch.hpu.random as htrandom
+        import torch.hpu.random, torch.hpu.memory
+        from habana_frameworks.torch.hpu.memory import memory_stats
         import hpu_torch, torch
         import importlib.util
+        assert htrandom is torch.hpu.random is hpu_torch.hpu.random and memory_stats is torch.hpu.memory_stats
+        htrandom.manual_seed_all(3)
         assert importlib.util.find_spec("habana_frameworks.torch")
         assert hthpu is torch.hpu is hpu_torch.hpu is ht.hpu and htcore is hpu_torch.core is ht.core
         assert is_habana_available() and hthpu.is_available()

@@ -8,6 +8,7 @@
 
 No device is opened before the first tensor is made on it. docs/pytorch.md is the guide."""
 import os as _os
+import sys as _sys
 
 import torch as _torch
 
@@ -22,6 +23,8 @@ from . import _checkpoint, _data, _generator, _modules, _serialization, _tensors
 _C.set_library_folders([_os.path.dirname(_os.path.realpath(_torch.__file__)) + "/", _os.path.dirname(_torch.__file__) + "/",
                         _os.path.dirname(_os.path.realpath(__file__)) + "/", _os.path.dirname(__file__) + "/"])
 _torch._register_device_module("hpu", hpu)
+for _part in ("memory", "random", "streams"):  # `import torch.hpu.random` means the same module, not a second one.
+    _sys.modules["torch.hpu." + _part] = getattr(hpu, _part)
 for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data):
     _part.install()
 

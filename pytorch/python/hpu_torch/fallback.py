@@ -38,8 +38,6 @@ def report():
     """The counts as text, the most frequent first."""
     lines = []
     for op, count in sorted(counts().items(), key=lambda item: -item[1]["calls"]):
-        if count["calls"] == 0:
-            continue
         sites = sorted(count["sites"].items(), key=lambda item: -item[1])
         where = ", ".join(f"{site} ({calls})" for site, calls in sites[:3])
         lines.append(f"{count['calls']:8} {op}: {where}{', ...' if len(sites) > 3 else ''}")

@@ -3,6 +3,7 @@
 import torch
 
 from .. import _C
+from . import memory, random, streams  # noqa: F401: modules of the API
 from .memory import (OutOfMemoryError, empty_cache, max_memory_allocated, max_memory_reserved, mem_get_info, memory_allocated,
                      memory_reserved, memory_snapshot, memory_stats, memory_summary, reset_max_memory_allocated,
                      reset_peak_memory_stats)
