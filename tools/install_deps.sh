@@ -3,6 +3,7 @@
 # Installs the Debian 12 packages that OpenHPU is built, run and tested with. Does nothing when all are there.
 #   tools/install_deps.sh            everything
 #   tools/install_deps.sh --runtime  only what the runtime, its tools and their sanitizer builds need (no MLIR)
+#   tools/install_deps.sh --torch    also what the PyTorch plug-in and its tests need (libtorch's headers, pytest)
 #   tools/install_deps.sh --benchmarks  also what benchmarks compare with (gloo, Open MPI)
 #   tools/install_deps.sh --print    prints the list and stops
 set -euo pipefail
@@ -21,6 +22,8 @@ compiler=(
 )
 python=(pybind11-dev python3-dev python3-numpy)
 tests=(clang-format-22 libonnx-testdata python3 python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm tshark)
+# python3-torch itself is among the tests' packages.
+torch=(libtorch-dev python3-pytest)
 
 benchmarks=(libgloo-dev openmpi-bin libopenmpi-dev iproute2)
 
@@ -28,9 +31,10 @@ packages=("${runtime[@]}" "${sanitizers[@]}" "${compiler[@]}" "${python[@]}" "${
 case "${1:-}" in
   "") ;;
   --runtime) packages=("${runtime[@]}" "${sanitizers[@]}" clang-format-22) ;;
+  --torch) packages+=("${torch[@]}") ;;
   --benchmarks) packages+=("${benchmarks[@]}") ;;
   --print) printf '%s\n' "${packages[@]}"; exit 0 ;;
-  *) echo "usage: tools/install_deps.sh [--runtime|--benchmarks|--print]" >&2; exit 1 ;;
+  *) echo "usage: tools/install_deps.sh [--runtime|--torch|--benchmarks|--print]" >&2; exit 1 ;;
 esac
 
 missing=()

@@ -2,8 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a clone to a verified run: installs packages, builds, compiles a trained model exported by PyTorch, runs it on a
 # simulated Gaudi 2, compares every answer and writes a trace. A second run takes seconds.
+#   tools/quickstart.sh --torch   builds the PyTorch plug-in instead, and trains a model on the device "hpu"
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+torch=0
+case "${1:-}" in
+  "") ;;
+  --torch) torch=1 ;;
+  *) echo "usage: tools/quickstart.sh [--torch]" >&2; exit 1 ;;
+esac
 
 work=build/quickstart
 model=tests/models/digits
@@ -33,8 +41,23 @@ build() {
 }
 
 say "1. Packages"
-tools/install_deps.sh
+if [ $torch -eq 1 ]; then tools/install_deps.sh --torch; else tools/install_deps.sh; fi
 echo "all there"
+
+if [ $torch -eq 1 ]; then
+  say "2. Build (about 5 minutes on two cores the first time)"
+  # Also of a tree that was configured before the packages were there.
+  cmake --preset release >/dev/null
+  build hpu_torch_python
+  echo "the packages hpu_torch and habana_frameworks.torch are in build/python"
+
+  say "3. Train a classifier of handwritten digits on hpu"
+  show env PYTHONPATH=build/python /usr/bin/python3 docs/examples/torch/train_digits.py
+
+  say "Next"
+  echo "  docs/pytorch.md    what is there, porting, memory, streams, what runs on the CPU"
+  exit 0
+fi
 
 say "2. Build (about 15 minutes on two cores the first time)"
 [ -f build/build.ninja ] || cmake --preset release >/dev/null

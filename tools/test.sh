@@ -14,7 +14,7 @@ case "${1:-}" in
   *) echo "usage: tools/test.sh [--full]" >&2; exit 1 ;;
 esac
 
-tools/install_deps.sh
+tools/install_deps.sh --torch
 tools/install_ort.sh
 jobs=$(nproc)
 started=$SECONDS

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-TOPS = ("src", "compiler", "runtime", "collectives", "include", "tools")
+TOPS = ("src", "compiler", "runtime", "collectives", "include", "tools", "pytorch")
 README_LINES = 30
 
 
@@ -73,7 +73,7 @@ def main():
             continue
         may = allowed(rows, row_of[folder])
         for header in re.findall(r'#\s*include "([^"]+)"', read(path)):
-            candidates = (header, "src/" + header, "include/" + header, os.path.join(os.path.dirname(path), header))
+            candidates = (header, "src/" + header, "include/" + header, "pytorch/include/" + header, os.path.join(os.path.dirname(path), header))
             target = next((folder_of(one) for one in candidates if one in known), None)
             edges += 1
             if target and not may(target):
