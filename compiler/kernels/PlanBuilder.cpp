@@ -276,7 +276,12 @@ int PlanBuilder::loadTable(int table, int dim) {
 int PlanBuilder::sumOfProducts(int a, int b, int c, int d) {
   constexpr ElementType f32 = ElementType::kF32;
   const int sum = lane(kind<AddOp>(), {lane(kind<MulOp>(), {a, b}, f32), lane(kind<MulOp>(), {c, d}, f32)}, f32);
-  plan_.prims[sum].isFused = true;
+  static const ElementwiseOp* const kAdd = findElementwise(kind<AddOp>());
+  static const ElementwiseOp* const kMul = findElementwise(kind<MulOp>());
+  const auto is = [&](int prim, const ElementwiseOp* op) {
+    return plan_.prims[prim].kind == Prim::Kind::Lane && plan_.prims[prim].op == op;
+  };
+  plan_.prims[sum].isFused = is(sum, kAdd) && is(plan_.prims[sum].operands[0], kMul);  // Nothing was simplified.
   return sum;
 }
 

@@ -45,7 +45,9 @@ bool areNeverNegative(Value value, int& steps) {
   }
   if (auto cast = dyn_cast<CastOp>(def)) {
     auto from = dyn_cast<IntegerType>(tensorOf(cast.getX()).getElementType());
-    return from && from.getWidth() <= type.getWidth() && areNeverNegative(cast.getX(), steps);
+    if (!from || !areNeverNegative(cast.getX(), steps)) return false;
+    // An unsigned number may have the bit that is a sign in as many bits.
+    return from.isUnsigned() ? from.getWidth() < type.getWidth() : from.getWidth() <= type.getWidth();
   }
   if (auto choice = dyn_cast<WhereOp>(def)) return allNeverNegative({choice.getA(), choice.getB()}, steps);
   if (auto scatter = dyn_cast<ScatterElementsOp>(def))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/LateSizes.h"
 
+#include "base/Format.h"
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
@@ -181,9 +182,30 @@ void LateSizes::recordTiles(ModuleOp module) const {
   }
 }
 
+namespace {
+
+/// What a recipe can have, and a model of thousands of layers may go beyond.
+Status checkLimits(const recipe::Dynamic& dynamic) {
+  struct Limit {
+    std::string_view what;
+    size_t count, most;
+  };
+  for (const Limit& limit : {Limit{"results in SRAM", dynamic.tiles.size(), recipe::kMaxTileStorages},
+                             Limit{"results in the workspace", dynamic.storages.size(), recipe::kMaxStorages},
+                             Limit{"expressions of sizes", dynamic.exprs.size(), recipe::kMaxSizeExprs}})
+    if (limit.count > limit.most)
+      return resourceExhausted(base::strCat("the model is too large for one recipe of free dimensions: it has ",
+                                            limit.count, " ", limit.what, ", and a recipe ", limit.most,
+                                            " at most; give all dimensions sizes (--dim NAME=SIZE), or cut it in two"));
+  return okStatus();
+}
+
+}  // namespace
+
 Status LateSizes::complete(ModuleOp module, const arch::TargetDesc& target, recipe::Program& program) const {
   auto source = module.lookupSymbol<sched::ProgramOp>("main");
   HPU_ASSIGN(program.dynamic, emit::dynamicOf({source, guards_, kernels, options_.optLevel >= 2}, program));
+  HPU_RETURN_IF_ERROR(checkLimits(*program.dynamic));
   auto checked = [](Status status) {
     return status.ok() ? status : internalError("the compiled program does not verify: " + status.message());
   };

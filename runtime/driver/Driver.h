@@ -64,6 +64,9 @@ struct Launch {
   ProgramId program = 0;
   std::vector<DeviceAddress> sections;
   std::vector<uint32_t> signals;
+  /// What the engines do for it, in device time without starts and waits; the driver fills it in. Says whether the host
+  /// has as much to do as for another launch.
+  int64_t workPs = 0;
 };
 class DriverDevice;
 /// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device

@@ -148,23 +148,37 @@ StatusOr<std::shared_ptr<Instance>> InstanceCache::get(const std::vector<Shape>&
 }
 
 /// Behind the making of an instance. A variant has buckets of its own, which come as they come.
-void InstanceCache::planAhead(const std::vector<Shape>& inputs, const recipe::Sizes& sizes) try {
-  recipe::Sizes ahead;
-  {
-    auto lock = base::lockSoon(mutex_);
-    const auto following = forecast_.next(inputs);
-    if (!following) return;
-    const auto then = recipe::solveSizes(*program_, *following);
-    const auto next = then.ok() ? nextBucket(sizes, *then) : std::nullopt;
-    if (!next || *next == ahead_ || recipe::variantFor(*program_, *next)) return;
-    ahead = ahead_ = *next;
+void InstanceCache::planAhead(const std::vector<Shape>& inputs, const recipe::Sizes& sizes) {
+  bool isMine = false, isAdded = false;
+  try {
+    recipe::Sizes ahead;
+    {
+      auto lock = base::lockSoon(mutex_);
+      const auto following = forecast_.next(inputs);
+      if (!following || isPlanning_) return;
+      const auto then = recipe::solveSizes(*program_, *following);
+      const auto next = then.ok() ? nextBucket(sizes, *then) : std::nullopt;
+      if (!next || std::find(ahead_.begin(), ahead_.end(), *next) != ahead_.end()) return;
+      if (recipe::variantFor(*program_, *next)) return;
+      ahead_.push_back(*next);
+      if (ahead_.size() > kMostAhead) ahead_.pop_front();
+      ahead = *next;
+      isPlanning_ = isMine = true;
+    }
+    isAdded = device_->background().add(this, [this, ahead = std::move(ahead), name = "plan ahead " + program_->name] {
+      {
+        trace::HostScope scope(name);
+        for (size_t s = 0; s < ahead.size(); ++s) scope.arg(program_->dynamic->symbols[s].name, ahead[s]);
+        planned_.prepare(ahead);
+      }
+      auto lock = base::lockSoon(mutex_);
+      isPlanning_ = false;
+    });
+  } catch (const std::bad_alloc&) {  // The launch needs nothing of it.
   }
-  device_->background().add(this, [this, ahead = std::move(ahead), name = "plan ahead " + program_->name] {
-    trace::HostScope scope(name);
-    for (size_t s = 0; s < ahead.size(); ++s) scope.arg(program_->dynamic->symbols[s].name, ahead[s]);
-    planned_.prepare(ahead);
-  });
-} catch (const std::bad_alloc&) {  // The launch needs nothing of it.
+  if (!isMine || isAdded) return;
+  auto lock = base::lockSoon(mutex_);
+  isPlanning_ = false;
 }
 
 /// With the mutex held: that used longest ago, of the new ones or of all.

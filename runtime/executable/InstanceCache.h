@@ -32,6 +32,8 @@ class InstanceCache {
   static constexpr size_t kMost = 64, kMostNew = 8;
   /// Sizes that are known to have been here, of those that were dropped.
   static constexpr size_t kMostKnown = 64;
+  /// Sizes planned ahead that are remembered, so that nobody asks for them again.
+  static constexpr size_t kMostAhead = 8;
 
   /// `representative`: the recipe's own program, loaded, which no launch runs. Instances share what the driver made of
   /// its constants and kernels.
@@ -70,7 +72,8 @@ class InstanceCache {
   std::deque<uint64_t> known_;  ///< Hashes of sizes that were dropped as new.
   uint64_t uses_ = 0;
   SizeForecast forecast_;
-  recipe::Sizes ahead_;  ///< Those planned ahead last.
+  std::deque<recipe::Sizes> ahead_;  ///< Those planned ahead last.
+  bool isPlanning_ = false;          ///< The thread has a job of this, which has one at most.
 };
 
 }  // namespace hpu

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/Abandon.h"
 #include "base/ExitGate.h"
 #include "base/Thread.h"
 
@@ -68,6 +69,10 @@ BackgroundThread::BackgroundThread(const char* name) : name_(name), jobs_(std::m
 }
 
 BackgroundThread::~BackgroundThread() {
+  if (!birthplace_.isHere()) {
+    abandon(jobs_);  // The thread is the parent's.
+    return;
+  }
   jobs_->stop();
   std::thread thread;
   {
@@ -96,6 +101,7 @@ bool BackgroundThread::add(const void* owner, std::function<void()> job) {
 }
 
 void BackgroundThread::drop(const void* owner) {
+  if (!birthplace_.isHere()) return;
   std::deque<Jobs::Job> dropped;  // Let go after the lock.
   std::unique_lock lock(jobs_->mutex);
   for (size_t i = jobs_->waiting.size(); i-- > 0;) {

@@ -34,7 +34,7 @@ class BackgroundThread {
   struct Jobs;
   const char* const name_;
   const Birthplace birthplace_;
-  const std::shared_ptr<Jobs> jobs_;
+  std::shared_ptr<Jobs> jobs_;
 };
 
 }  // namespace hpu::base

@@ -2,7 +2,7 @@
 // Instances of similar sizes (Instantiate.h).
 #include <algorithm>
 #include <bit>
-#include <new>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -137,7 +137,7 @@ std::shared_ptr<const InstancePlan> Instances::planFor(const Sizes& end) {
 void Instances::prepare(const Sizes& sizes) noexcept try {
   if (!program_->dynamic || !checkSizes(*program_, sizes).ok()) return;
   if (const Sizes end = endOf(sizes); !find(end)) planFor(end);
-} catch (const std::bad_alloc&) {  // The launch will say so.
+} catch (const std::exception&) {  // No memory, or more elements than a vector can have: the launch will say so.
 }
 
 StatusOr<std::shared_ptr<const Program>> Instances::get(const Sizes& sizes) {

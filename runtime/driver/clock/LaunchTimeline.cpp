@@ -135,6 +135,7 @@ StatusOr<std::shared_ptr<LaunchTimeline>> timelineOf(std::vector<TimedQueue> que
     for (const Interval& interval : result->intervals[q]) {
       ++result->commands;
       result->busy[engine] += interval.end - interval.start;
+      result->work += interval.end - interval.start - interval.terms[static_cast<size_t>(perfmodel::Term::kOverhead)];
       if (interval.end > interval.start) result->taken[engine].push_back({interval.start, interval.end});
     }
   }

@@ -29,6 +29,7 @@ struct LaunchTimeline {
   Picoseconds start = 0, end = 0;
   std::vector<TimeSpan> taken[kNumEngines];  ///< Merged [start, end) of each engine's commands.
   Picoseconds busy[kNumEngines] = {};        ///< Sum of end - start of its commands.
+  Picoseconds work = 0;                      ///< Of all commands, without what their start and waiting takes.
   int64_t commands = 0;
   /// By output of the program: the commands that write it last.
   std::vector<std::vector<recipe::CommandRef>> lastWriters;

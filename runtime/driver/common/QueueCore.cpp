@@ -379,7 +379,8 @@ Status QueueExecutor::Core::failureOf(Ticket ticket) const {
 /// The work of an item is over: lets go of what it owned, and says so. `next` as of perform.
 void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item item, Status status,
                                    base::Deadline::Clock::duration took, Turn* next) {
-  const bool launch = std::holds_alternative<Launch>(item.work);
+  const auto* launch = std::get_if<Launch>(&item.work);
+  const int64_t launchPs = launch ? launch->workPs : Queue::kNoLaunch;
   inside().push_back({this, queue.get(), item.ticket, true});
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
@@ -392,7 +393,7 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
   NewError error;
   {
     Section section(*this);
-    queue->ran(took, launch);
+    queue->ran(took, launchPs);
     freeProgram(item.running);
     callbacks = finish(*queue, item, status, error);
     if (callbacks.empty()) settleOrBegin(queue, next);

@@ -98,6 +98,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtEx
     bool hasLongWork = false;                   ///< It has run some: nobody helps with it.
     int launches = 0;                           ///< That it has run, up to kKnownLaunches.
     base::Deadline::Clock::duration longest{};  ///< Of its pieces of work; forgotten as more of them take less.
+    int64_t largestPs = 0;                      ///< Launch::workPs of its launches, likewise.
     bool beginsInSubmit = false;                ///< The thread that submits gives its external work its turn.
     int waiters = 0;                            ///< Threads in wait() for one of its tickets, or in reset().
     Ticket running = 0;                         ///< What a thread works on, in the state kRunning.
@@ -112,11 +113,14 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtEx
     Status taken;           ///< ... which was this one.
     std::condition_variable progress;
 
-    /// A piece of its work is over.
-    void ran(base::Deadline::Clock::duration took, bool launch) {
+    static constexpr int64_t kNoLaunch = -1;
+    /// A piece of its work is over. `workPs`: as Launch's, or kNoLaunch.
+    void ran(base::Deadline::Clock::duration took, int64_t workPs) {
       hasLongWork |= took > kLongWork;
-      if (launch) launches = std::min(launches + 1, kKnownLaunches);
       longest = std::max(took, longest - longest / 64);
+      if (workPs == kNoLaunch) return;
+      launches = std::min(launches + 1, kKnownLaunches);
+      largestPs = std::max(workPs, largestPs - largestPs / 64);
     }
     bool held() const { return state == QueueState::kParked && parkedAt == ParkedAt::kGate; }
     /// The failure that work is behind; ok when none. Of work that is not begun.

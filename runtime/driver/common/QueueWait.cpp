@@ -13,6 +13,7 @@
 #include "base/Spin.h"
 #include "runtime/driver/Callback.h"
 #include "runtime/driver/WorkCalls.h"
+#include "runtime/driver/WorkVisitor.h"
 #include "runtime/driver/common/QueueCore.h"
 
 namespace hpu::driver {
@@ -22,15 +23,32 @@ using Clock = base::Deadline::Clock;
 
 // A thread with less time than this does no work of the queue, which might take longer, ...
 constexpr int64_t kHelpMs = 60000;
-// ... but for a queue whose work is known to be short: it has taken no more than such a part of the time. (External
-// work only begins on the thread.)
+// ... but for a queue whose work has taken no more than such a part of the time, and when what is next is no more than
+// that was, or little. (External work only begins on the thread.)
 constexpr int kHelpPart = 16;
+constexpr int kMoreWork = 2;
+constexpr int64_t kLittleWorkPs = 10'000'000;  // 10 us of the engines are some ms of the host.
+constexpr int64_t kLittleCopy = int64_t{1} << 20;
 // How long before its deadline a wait looks whether external work advances, and how often after it.
 constexpr int64_t kProbeMs = 5000;
 // How long a wait looks for the end of work that another thread does before it sleeps.
 constexpr std::chrono::microseconds kWaiterLooksFor{20};
 // While the process exits: how often a thread that waits looks for work that has become ready.
 constexpr std::chrono::milliseconds kExitLook{2};
+
+/// Whether a piece of work takes the host about as long as others that the queue has had, of which the longest of late
+/// is known. Nothing is known of a queue with few launches.
+template <typename Queue>
+bool isLikeOthers(const Queue& queue, const Work& work) {
+  if (queue.launches < kKnownLaunches) return false;
+  return visitWork(
+      work, [&](const Launch& launch) { return launch.workPs <= std::max(kMoreWork * queue.largestPs, kLittleWorkPs); },
+      [](const CopyToDevice& copy) { return copy.bytes <= kLittleCopy; },
+      [](const CopyToHost& copy) { return copy.bytes <= kLittleCopy; },
+      [](const CopyOnDevice& copy) { return copy.bytes <= kLittleCopy; },
+      [](const Fill& fill) { return fill.bytes <= kLittleCopy; }, [](const CopyMany&) { return false; },
+      [](const auto&) { return true; });
+}
 
 }  // namespace
 
@@ -128,9 +146,10 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
   auto mayRun = [&] {
     if (exiting || !helps || queue->state != QueueState::kReady || queue->hasLongWork) return false;
     const int64_t remainingMs = deadline.remainingMs();
-    if (std::holds_alternative<External>(queue->items.front().work)) return remainingMs >= 1;
+    const Work& work = queue->items.front().work;
+    if (std::holds_alternative<External>(work)) return remainingMs >= 1;
     return remainingMs >= kHelpMs ||
-           (queue->launches == kKnownLaunches && kHelpPart * queue->longest <= std::chrono::milliseconds(remainingMs));
+           (kHelpPart * queue->longest <= std::chrono::milliseconds(remainingMs) && isLikeOthers(*queue, work));
   };
   ++waitingThreads;
   ++queue->waiters;

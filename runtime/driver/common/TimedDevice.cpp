@@ -395,7 +395,10 @@ Resource TimedDevice::copyEngine() const {
 StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions options) {
   base::FloatScope floats;
   std::shared_ptr<Loaded> loaded;
-  if (const auto* launch = std::get_if<Launch>(&work)) loaded = findLoaded(launch->program);
+  if (auto* launch = std::get_if<Launch>(&work)) {
+    loaded = findLoaded(launch->program);
+    if (loaded) launch->workPs = loaded->timeline->work;
+  }
   HPU_RETURN_IF_ERROR(check(work, loaded.get()));
   HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
   if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this) wait->other.reset();
@@ -458,7 +461,10 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     entry.label = item.label;
     entry.kept = item.kept;
     std::shared_ptr<Loaded> loaded;
-    if (const auto* launch = std::get_if<Launch>(&item.work)) loaded = findLoaded(launch->program);
+    if (auto* launch = std::get_if<Launch>(&entry.work)) {
+      loaded = findLoaded(launch->program);
+      if (loaded) launch->workPs = loaded->timeline->work;
+    }
     ClockItem clockItem;
     Status status = check(item.work, loaded.get());
     if (item.waitItem != BatchItem::kNone) {

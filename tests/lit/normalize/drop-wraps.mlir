@@ -44,6 +44,31 @@ func.func @any(%x: tensor<101xi64, #hpu.layout<symbols = ["n"]>>, %size: tensor<
   return %index, %other : tensor<101xi64, #hpu.layout<symbols = ["n"]>>, tensor<101xi64, #hpu.layout<symbols = ["n"]>>
 }
 
+// What is unsigned is never negative, but as many bits with a sign may be; more bits are not.
+// CHECK-LABEL: @unsigned
+// CHECK: %[[SAME:.*]] = hpu.cast %{{.*}}tensor<202xi8
+// CHECK: %[[CHOSEN:.*]] = hpu.where
+// CHECK: %[[WIDER:.*]] = hpu.cast %{{.*}}tensor<202xi16
+// CHECK: return %[[CHOSEN]], %[[WIDER]]
+func.func @unsigned(%x: tensor<101xui8, #hpu.layout<symbols = ["n"]>>)
+    -> (tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>, tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>) {
+  %zero = hpu.constant dense<0> : tensor<i8> : tensor<i8>
+  %seven = hpu.constant dense<7> : tensor<i8> : tensor<i8>
+  %zeros = hpu.constant dense<0> : tensor<i16> : tensor<i16>
+  %sevens = hpu.constant dense<7> : tensor<i16> : tensor<i16>
+  %twice = hpu.concat %x, %x {axis = 0 : i64} : (tensor<101xui8, #hpu.layout<symbols = ["n"]>>, tensor<101xui8, #hpu.layout<symbols = ["n"]>>)
+     -> tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>
+  %same = hpu.cast %twice : (tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>) -> tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>
+  %negative = hpu.less %same, %zero : (tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>, tensor<i8>) -> tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>
+  %chosen = hpu.where %negative, %seven, %same : (tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>, tensor<i8>, tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>)
+     -> tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>
+  %wider = hpu.cast %twice : (tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>) -> tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>
+  %below = hpu.less %wider, %zeros : (tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>, tensor<i16>) -> tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>
+  %kept = hpu.where %below, %sevens, %wider : (tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>, tensor<i16>, tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>)
+     -> tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>
+  return %chosen, %kept : tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>, tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>
+}
+
 // Of fixed sizes the choice stays.
 // CHECK-LABEL: @fixed
 // CHECK: hpu.where

@@ -291,6 +291,13 @@ TEST(QueueExecutor, AThreadWithLittleTimeHelpsWithWorkThatIsKnownToBeShort) {
     ASSERT_TRUE(executor.wait(ticket, kAtMost).ok());
   }
   EXPECT_TRUE(executor.wait(submit(queue, Launch{}, "short"), kLittle).ok());
+  // More work than any before may take longer; as much again is known.
+  Launch large;
+  large.workPs = int64_t{1} << 40;
+  Ticket unknown = submit(queue, large, "short");
+  EXPECT_TRUE(late(executor.wait(unknown, kLittle)));
+  ASSERT_TRUE(executor.wait(unknown, kAtMost).ok());
+  EXPECT_TRUE(executor.wait(submit(queue, large, "short"), kLittle).ok());
   ASSERT_TRUE(executor.wait(submit(queue, Launch{}, "longer"), kLittle).ok());  // Nobody could know.
   Ticket ticket = submit(queue, Launch{}, "short");
   EXPECT_TRUE(late(executor.wait(ticket, kLittle))) << "it might take longer";
