@@ -58,11 +58,11 @@ func.func @unsigned(%x: tensor<101xui8, #hpu.layout<symbols = ["n"]>>)
   %sevens = hpu.constant dense<7> : tensor<i16> : tensor<i16>
   %twice = hpu.concat %x, %x {axis = 0 : i64} : (tensor<101xui8, #hpu.layout<symbols = ["n"]>>, tensor<101xui8, #hpu.layout<symbols = ["n"]>>)
      -> tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>
-  %same = hpu.cast %twice : (tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>) -> tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>
+  %same = hpu.cast %twice {to = i8} : (tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>) -> tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>
   %negative = hpu.less %same, %zero : (tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>, tensor<i8>) -> tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>
   %chosen = hpu.where %negative, %seven, %same : (tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>, tensor<i8>, tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>)
      -> tensor<202xi8, #hpu.layout<symbols = ["2*n"]>>
-  %wider = hpu.cast %twice : (tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>) -> tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>
+  %wider = hpu.cast %twice {to = i16} : (tensor<202xui8, #hpu.layout<symbols = ["2*n"]>>) -> tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>
   %below = hpu.less %wider, %zeros : (tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>, tensor<i16>) -> tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>
   %kept = hpu.where %below, %sevens, %wider : (tensor<202xi1, #hpu.layout<symbols = ["2*n"]>>, tensor<i16>, tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>)
      -> tensor<202xi16, #hpu.layout<symbols = ["2*n"]>>
