@@ -72,6 +72,14 @@ bool takesCpuTensors(const std::string& name) {
   return known.count(name) > 0;
 }
 
+/// Ops that fill a tensor with numbers of a generator. These are drawn on the host, as the CPU's are: no fallback.
+bool isDrawnOnHost(const std::string& name) {
+  static const auto& known =
+      *new std::set<std::string>{"aten::bernoulli_", "aten::uniform_",   "aten::normal_",     "aten::random_",
+                                 "aten::cauchy_",    "aten::geometric_", "aten::log_normal_", "aten::exponential_"};
+  return known.count(name) > 0;
+}
+
 std::string describe(const IValue& value) {
   std::ostringstream text;
   if (value.isTensor()) {
@@ -190,7 +198,7 @@ class CpuCall {
       const bool isWritten = (alias && alias->isWrite()) || isWrittenUnsaid(name_, i);
       forEachTensor(value, [&](const Tensor& tensor) {
         if (isHpu(tensor)) {
-          note(tensor, !arguments[i].is_out(), isWritten);
+          note(tensor, !arguments[i].is_out() && !(isWritten && isDrawnOnHost(name_)), isWritten);
         } else if (tensor.defined() && tensor.dim() > 0) {
           hasCpuTensor = true;
         }
@@ -366,7 +374,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
 }  // namespace
 
 void cpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  countOrRefuse(op, *stack);
+  if (!isDrawnOnHost(op.operator_name().name)) countOrRefuse(op, *stack);
   CpuCall(op, *stack).run();
 }
 

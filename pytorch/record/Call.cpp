@@ -55,7 +55,8 @@ std::vector<Value> Call::list(size_t i) {
 }
 
 bool Call::hasMember(size_t i, size_t member) const {
-  return i < size() && member < signature_.arguments[i].operands.size() && signature_.arguments[i].operands[member] >= 0;
+  return i < size() && member < signature_.arguments[i].operands.size() &&
+         signature_.arguments[i].operands[member] >= 0;
 }
 
 const TensorMeta& Call::meta(size_t i) {
@@ -110,6 +111,9 @@ ElementType Call::outType(size_t k) const {
 
 Value Call::fitted(Value v, const TensorMeta& meta) {
   if (!v.handle || meta.type == ElementType::kInvalid) return v;
+  // Floats become narrow integers as on the CPU: the low bits of a wider integer. (hpu.cast gives the nearest.)
+  if (hpu::compose::isFloat(element(v)) && hpu::compose::isInteger(meta.type) && hpu::elementSize(meta.type) < 4)
+    v = cast(v, ElementType::kI32);
   v = cast(v, meta.type);
   return shape(v) == meta.sizes ? v : expand(v, meta.sizes);
 }

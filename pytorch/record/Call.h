@@ -66,9 +66,7 @@ class Call : public hpu::compose::Emitter {
   bool isFixed(size_t i, double value) const;
 
   ElementType common() const { return signature_.common; }
-  static ElementType computing(ElementType type) {
-    return hpu::compose::isFloat(type) ? ElementType::kF32 : type;
-  }
+  static ElementType computing(ElementType type) { return hpu::compose::isFloat(type) ? ElementType::kF32 : type; }
 
   // ---- results ------------------------------------------------------------------------------------
   /// The type that the result has to have; kInvalid while it is inferred.

@@ -296,8 +296,8 @@ class Reader {
         a.operands.push_back(static_cast<int>(made.operands.size()));
         made.operands.push_back(metaOf(tensor));
         if (!entry_.isOut[i]) state = at::native::update_result_type_state(tensor, state);
-        const bool isResult = std::find(entry_.resultArgument.begin(), entry_.resultArgument.end(), static_cast<int>(i)) !=
-                              entry_.resultArgument.end();
+        const bool isResult = std::find(entry_.resultArgument.begin(), entry_.resultArgument.end(),
+                                        static_cast<int>(i)) != entry_.resultArgument.end();
         if (entry_.isWritten[i] && !isResult) made.written.push_back(a.operands.back());
       };
       if (value.isNone() || (value.isTensor() && !value.toTensor().defined())) {
@@ -317,7 +317,10 @@ class Reader {
         }
       } else if (isNumber(i) && value.isScalar()) {
         const at::Scalar number = value.toScalar();
-        state = at::native::update_result_type_state(number, state);
+        // Factors (alpha, value, ..) do not promote.
+        const std::string& called = op_.schema().arguments()[i].name();
+        if (called == "self" || called == "other" || called == "exponent")
+          state = at::native::update_result_type_state(number, state);
         addNumber(a, number, isFixed(number));
       } else if (value.isInt()) {
         const bool isType = op_.schema().arguments()[i].name() == "dtype";
@@ -345,7 +348,8 @@ class Reader {
       }
       made.arguments.push_back(std::move(a));
     }
-    const at::ScalarType common = made.operands.empty() ? at::kFloat : at::native::result_type(state);
+    at::ScalarType common = at::native::result_type(state);
+    if (common == at::ScalarType::Undefined && !call_.operands.empty()) common = call_.operands[0].scalar_type();
     made.common = elementTypeOf(common);
     made.results.resize(op_.schema().returns().size());
     if (made.common == hpu::ElementType::kInvalid)
@@ -363,10 +367,9 @@ class Reader {
   }
 
   static Tensor onMeta(const Tensor& tensor) {
-    if (!tensor.defined()) return tensor;
-    Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-    return meta;
+    // Numbers go with any device; Python's kernels take those that are wrapped from the CPU only.
+    if (!tensor.defined() || tensor.device().is_cpu()) return tensor;
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
   }
 
   void inferByMeta(Signature& made) {
@@ -473,8 +476,8 @@ bool describeCall(const c10::OperatorHandle& op, const Stack& stack, RecordedCal
 }
 
 at::ScalarType scalarTypeOf(hpu::ElementType type) {
-  for (at::ScalarType one : {at::kFloat, at::kHalf, at::kBFloat16, at::kChar, at::kByte, at::kShort, at::kInt, at::kLong,
-                             at::kBool})
+  for (at::ScalarType one :
+       {at::kFloat, at::kHalf, at::kBFloat16, at::kChar, at::kByte, at::kShort, at::kInt, at::kLong, at::kBool})
     if (elementTypeOf(one) == type) return one;
   TORCH_CHECK(false, "PyTorch has no type ", std::string(hpu::elementTypeName(type)));
 }

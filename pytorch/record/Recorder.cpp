@@ -86,7 +86,8 @@ void append(Pending& graph, const RecordedCall& call, const std::vector<Tensor>&
   node.signature = call.signature;
   graph.key.push_back(signature.id);
   for (size_t i = 0; i < call.operands.size(); ++i) {
-    const Place place{slotOf(graph, call.operands[i], signature.operands[i].type, false), call.operands[i].storage_offset()};
+    const Place place{slotOf(graph, call.operands[i], signature.operands[i].type, false),
+                      call.operands[i].storage_offset()};
     graph.key.push_back(place.storage);
     graph.key.push_back(place.offset);
     node.operands.push_back(place);
@@ -134,7 +135,8 @@ void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::D
       Pending& graph = *recorder.pending;
       if (!graph.isEmpty() && graph.stream != stream) conflict = "another stream";
       for (size_t i = 0; i < call.operands.size() && !conflict; ++i)
-        if (hasOtherType(graph, call.operands[i], call.signature->operands[i].type)) conflict = "a view of another type";
+        if (hasOtherType(graph, call.operands[i], call.signature->operands[i].type))
+          conflict = "a view of another type";
       if (!conflict) {
         graph.stream = stream;
         append(graph, call, results);
@@ -240,8 +242,8 @@ void recordCall(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 namespace {
 bool recordTwo(const char* name, const Tensor& dst, torch::jit::Stack stack) {
-  const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
-      name, std::string(name) == "aten::fill_" ? "Scalar" : "");
+  const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow(name, std::string(name) == "aten::fill_" ? "Scalar" : "");
   RecordedCall call;
   if (!describeCall(op, stack, call)) return false;
   c10::DeviceGuard guard(dst.device());

@@ -39,9 +39,9 @@ struct RecordCounts {
   int64_t nodes = 0, graphs = 0;  ///< Recorded, launched.
   int64_t compiles = 0, hits = 0;
   int64_t compileNs = 0;
-  int64_t largestGraph = 0;              ///< Nodes.
-  int64_t signatures = 0;                ///< Kinds of calls of the process: never reset.
-  std::map<std::string, int64_t> flushes;  ///< By reason.
+  int64_t largestGraph = 0;                    ///< Nodes.
+  int64_t signatures = 0;                      ///< Kinds of calls of the process: never reset.
+  std::map<std::string, int64_t> flushes;      ///< By reason.
   std::map<std::string, std::string> refused;  ///< Calls that cannot be compiled, and why.
 };
 HPU_TORCH_API RecordCounts recordCounts();

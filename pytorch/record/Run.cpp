@@ -162,7 +162,8 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
     options.target = device.device.info().target;
     options.cpu = "native";
     hpu::StatusOr<hpu::CompileResult> result = hpu::compile(translated->graph, options);
-    counters.compileNs += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+    counters.compileNs +=
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
     if (!result.ok()) return result.status();
     std::lock_guard<std::mutex> lock(plansMutex());
     if (plans().size() >= 8192) plans().clear();

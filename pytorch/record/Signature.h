@@ -19,14 +19,25 @@ struct TensorMeta {
   hpu::ElementType type = hpu::ElementType::kInvalid;
   hpu::Shape sizes;
   std::vector<int64_t> strides;
-  bool operator==(const TensorMeta& o) const {
-    return type == o.type && sizes == o.sizes && strides == o.strides;
-  }
+  bool operator==(const TensorMeta& o) const { return type == o.type && sizes == o.sizes && strides == o.strides; }
 };
 
 /// One argument of the op's schema.
 struct Argument {
-  enum class Kind : uint8_t { kNone, kTensor, kTensors, kNumber, kInt, kInts, kReal, kReals, kBool, kBools, kType, kText };
+  enum class Kind : uint8_t {
+    kNone,
+    kTensor,
+    kTensors,
+    kNumber,
+    kInt,
+    kInts,
+    kReal,
+    kReals,
+    kBool,
+    kBools,
+    kType,
+    kText
+  };
   Kind kind = Kind::kNone;
   std::vector<int> operands;  ///< kTensor: one; kTensors: any, -1 for one that is absent.
   int number = -1;            ///< kNumber: which of the node's; -1: it is `integer` or `real` for ever.
@@ -50,13 +61,13 @@ struct Signature {
   std::string name;   ///< "aten::add.out".
   std::string where;  ///< The program's line that called it first.
   std::vector<Argument> arguments;
-  std::vector<TensorMeta> operands;  ///< Tensors of the device, in the order of the arguments.
-  std::vector<bool> isRealNumber;    ///< Of each run-time number.
-  std::vector<ResultMeta> results;   ///< As many as the schema has.
-  std::vector<int> written;          ///< Operands that are written and are no result.
+  std::vector<TensorMeta> operands;                      ///< Tensors of the device, in the order of the arguments.
+  std::vector<bool> isRealNumber;                        ///< Of each run-time number.
+  std::vector<ResultMeta> results;                       ///< As many as the schema has.
+  std::vector<int> written;                              ///< Operands that are written and are no result.
   hpu::ElementType common = hpu::ElementType::kInvalid;  ///< What PyTorch promotes the operands to.
   int64_t id = 0;                                        ///< Of this process.
-  std::string refused;  ///< Why it cannot be compiled; empty: it can.
+  std::string refused;                                   ///< Why it cannot be compiled; empty: it can.
 
   /// "aten::add.out(f32[2, 3], f32[3])".
   std::string text() const;

@@ -64,9 +64,9 @@ struct Piece {
   int64_t begin = 0, end = 0;  ///< Elements.
   ElementType type = ElementType::kInvalid;
   bool isWritten = false;
-  Value value;        ///< The last one, of the sizes of `view`; null before the first access.
-  TensorMeta view;    ///< How `value` lies in the piece; rank 1 and dense for plain elements.
-  int64_t base = 0;   ///< Where the view begins.
+  Value value;       ///< The last one, of the sizes of `view`; null before the first access.
+  TensorMeta view;   ///< How `value` lies in the piece; rank 1 and dense for plain elements.
+  int64_t base = 0;  ///< Where the view begins.
 };
 
 class Translation {
@@ -263,7 +263,8 @@ hpu::Status infer(Signature& signature) {
     return input(values[operand], {meta.type, meta.sizes});
   };
   source.number = [&](int number) {
-    return input(numbers[number], {signature.isRealNumber[static_cast<size_t>(number)] ? ElementType::kF32 : ElementType::kI64, {}});
+    return input(numbers[number],
+                 {signature.isRealNumber[static_cast<size_t>(number)] ? ElementType::kF32 : ElementType::kI64, {}});
   };
   Call call(graph, signature, source);
   self = &call;
@@ -279,8 +280,8 @@ hpu::Status infer(Signature& signature) {
     } else if (result.isDefined) {
       if (!v.handle) return hpu::unimplemented(strCat("result ", k, " is not computed"));
       if (call.shape(v) != result.meta.sizes)
-        return hpu::unimplemented(strCat("result ", k, " has the sizes ", hpu::shapeToString(call.shape(v)), ", PyTorch's has ",
-                                         hpu::shapeToString(result.meta.sizes)));
+        return hpu::unimplemented(strCat("result ", k, " has the sizes ", hpu::shapeToString(call.shape(v)),
+                                         ", PyTorch's has ", hpu::shapeToString(result.meta.sizes)));
     }
   }
   return hpu::okStatus();

@@ -20,7 +20,8 @@ struct View {
 
 /// The elements of `whole` that the view has, as a tensor of its sizes. They must be inside.
 Value readView(Emitter& e, Value whole, const View& view);
-/// `whole` with `values` (of the view's sizes) at the view's elements; where the view has one twice, the last one stays.
+/// `whole` with `values` (of the view's sizes) at the view's elements; where the view has one twice, the last one
+/// stays.
 Value writeView(Emitter& e, Value whole, Value values, const View& view);
 
 }  // namespace hpu::compose

@@ -13,7 +13,6 @@ namespace hpu::compose {
 
 constexpr int64_t kLargest = 1 << 20;  // Of a kernel, stride, dilation or pad: keeps products small.
 
-
 /// The window along one spatial dim.
 struct Axis {
   size_t dim = 0;  ///< Of the tensor.

@@ -55,7 +55,8 @@ void geluBackward(Call& c) {  // grad_output, self, approximate
     const double beta = std::sqrt(2 / M_PI), kappa = 0.044715;
     Value square = c.mul(x, x);
     Value t = c.op("tanh", {c.mul(c.mul(x, c.add(c.mul(square, kappa), 1)), beta)});
-    Value slope = c.mul(c.mul(c.mul(x, 0.5), oneMinus(c, c.mul(t, t))), c.mul(c.add(c.mul(square, 3 * kappa), 1), beta));
+    Value slope =
+        c.mul(c.mul(c.mul(x, 0.5), oneMinus(c, c.mul(t, t))), c.mul(c.add(c.mul(square, 3 * kappa), 1), beta));
     return c.out(0, c.mul(g, c.add(c.mul(c.add(t, 1), 0.5), slope)));
   }
   Value cdf = c.mul(c.add(c.op("erf", {c.mul(x, M_SQRT1_2)}), 1), 0.5);

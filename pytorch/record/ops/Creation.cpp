@@ -20,7 +20,8 @@ void arange(Call& c) {  // start, end, step
   const int64_t count = c.signature().results[0].meta.sizes.empty() ? 0 : c.signature().results[0].meta.sizes[0];
   if (isFloat(c.outType(0))) {
     std::vector<float> values(static_cast<size_t>(count));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(c.real(0) + c.real(2) * static_cast<double>(i));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(c.real(0) + c.real(2) * static_cast<double>(i));
     return outConstant(c, ElementType::kF32, values);
   }
   std::vector<int64_t> values(static_cast<size_t>(count));

@@ -21,7 +21,7 @@ const std::vector<Row>& indexOps();
 const std::vector<Row>& creationOps();
 
 inline std::vector<const std::vector<Row>*> opFamilies() {
-  return {&elementwiseOps(),    &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),  &lossOps(),
+  return {&elementwiseOps(),   &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),  &lossOps(),
           &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps()};
 }
 

@@ -55,7 +55,8 @@ void indexAdd(Call& c) {
   const int64_t dim = c.dimension(1, c.rank(x));
   Shape along(c.shape(x).size(), 1);
   along[static_cast<size_t>(dim)] = hpu::numElements(c.shape(index));
-  if (!c.isFixed(4, 1)) source = c.mul(c.cast(source, Call::computing(c.element(x))), c.in(4, Call::computing(c.element(x))));
+  if (!c.isFixed(4, 1))
+    source = c.mul(c.cast(source, Call::computing(c.element(x))), c.in(4, Call::computing(c.element(x))));
   c.out(0, scatterAlong(c, x, c.reshape(plainIndices(c, index), along), c.cast(source, c.element(x)), dim, "add"));
 }
 
@@ -63,7 +64,8 @@ void indexAdd(Call& c) {
 void embeddingBackward(Call& c) {
   Value g = c.f32(0), indices = c.in(1);
   if (!c.ok()) return;
-  const int64_t rows = c.integer(2), padding = c.integer(3), width = c.dim(g, -1), count = hpu::numElements(c.shape(indices));
+  const int64_t rows = c.integer(2), padding = c.integer(3), width = c.dim(g, -1),
+                count = hpu::numElements(c.shape(indices));
   Value zeros = c.full({ElementType::kF32, {rows, width}}, 0);
   if (count == 0) return c.out(0, zeros, c.meta(0).type);
   Value at = plainIndices(c, c.reshape(indices, {count, 1}));
@@ -73,7 +75,8 @@ void embeddingBackward(Call& c) {
                  c.scalarLike(at, static_cast<double>(rows)), at);
   Value sum = scatterAlong(c, zeros, at, c.reshape(g, {count, width}), 0, "add");
   if (c.flag(4)) {
-    Value times = scatterAlong(c, c.full({ElementType::kF32, {rows, 1}}, 0), at, c.full({ElementType::kF32, {count, 1}}, 1), 0, "add");
+    Value times = scatterAlong(c, c.full({ElementType::kF32, {rows, 1}}, 0), at,
+                               c.full({ElementType::kF32, {count, 1}}, 1), 0, "add");
     sum = c.div(sum, c.max(times, c.scalarLike(times, 1)));
   }
   c.out(0, sum, c.meta(0).type);
@@ -91,7 +94,8 @@ void index(Call& c) {
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].handle) continue;
     ElementType type = c.element(indices[d]);
-    if (type == ElementType::kBool || type == ElementType::kU8) return (void)c.unsupported("a mask as an index: the size of its result is not known");
+    if (type == ElementType::kBool || type == ElementType::kU8)
+      return (void)c.unsupported("a mask as an index: the size of its result is not known");
     if (count > 0 && d != first + count) return (void)c.unsupported("indices with dims between them");
     if (count++ == 0) first = d;
     length *= shape[d];

@@ -77,9 +77,11 @@ void batchNorm(Call& c) {
   c.out(2, c.reshape(m.istd, channels));
   const int64_t count = hpu::numElements(c.shape(x)) / channels[0];
   // The running variance is of the unbiased one.
-  const double unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1, momentum = c.real(6);
+  const double unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1,
+               momentum = c.real(6);
   if (c.has(3)) c.write(3, c.add(c.mul(c.f32(3), 1 - momentum), c.reshape(c.mul(m.mean, momentum), channels)));
-  if (c.has(4)) c.write(4, c.add(c.mul(c.f32(4), 1 - momentum), c.reshape(c.mul(m.variance, momentum * unbiased), channels)));
+  if (c.has(4))
+    c.write(4, c.add(c.mul(c.f32(4), 1 - momentum), c.reshape(c.mul(m.variance, momentum * unbiased), channels)));
 }
 
 /// grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask

@@ -114,7 +114,8 @@ void variance(Call& c) {  // self, dim, correction, keepdim
   Value x = c.f32(0);
   Ints dims = c.dimensions(1, c.rank(x));
   const int64_t count = countOf(c, x, dims), correction = c.has(2) ? c.integer(2) : 1;
-  if (count == 0) return c.out(0, c.full({ElementType::kF32, reducedSizes(c.shape(x), dims, c.flag(3))}, NAN), c.meta(0).type);
+  if (count == 0)
+    return c.out(0, c.full({ElementType::kF32, reducedSizes(c.shape(x), dims, c.flag(3))}, NAN), c.meta(0).type);
   Value mean = c.reduceMean(x, dims, true), centred = c.sub(x, mean);
   Value v = c.reduceSum(c.mul(centred, centred), dims, c.flag(3));
   v = c.div(v, c.scalar(static_cast<double>(std::max<int64_t>(0, count - correction)), ElementType::kF32));
