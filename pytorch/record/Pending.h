@@ -8,6 +8,7 @@
 #include <c10/core/Stream.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <atomic>
 #include <unordered_map>
 #include <vector>
 
@@ -41,8 +42,8 @@ struct Pending {
 void runPending(c10::DeviceIndex device, Pending& graph);
 
 struct RunCounters {
-  int64_t graphs = 0, compiles = 0, hits = 0, compileNs = 0, largest = 0;
+  std::atomic<int64_t> graphs{0}, compiles{0}, hits{0}, compileNs{0}, largest{0};
 };
-RunCounters& runCounters();  ///< Of the process; guarded by the lock of whoever runs graphs.
+RunCounters& runCounters();  ///< Of the process.
 
 }  // namespace hpu_torch

@@ -282,7 +282,8 @@ void resetRecordCounts() {
   std::lock_guard<std::mutex> lock(reasons().mutex);
   reasons().counts.clear();
   reasons().nodes = 0;
-  runCounters() = {};
+  RunCounters& run = runCounters();
+  for (std::atomic<int64_t>* one : {&run.graphs, &run.compiles, &run.hits, &run.compileNs, &run.largest}) *one = 0;
 }
 
 }  // namespace hpu_torch

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "hpu/compiler.h"
 #include "hpu/eager.h"
@@ -22,6 +23,8 @@ struct Plan {
   std::vector<std::pair<size_t, size_t>> numbers;  ///< Input, byte in the block of numbers.
   size_t numberBytes = 0;
 };
+
+constexpr size_t kMostPlans = 8192;
 
 std::mutex& plansMutex() {
   static std::mutex& mutex = *new std::mutex;
@@ -61,29 +64,30 @@ std::shared_ptr<const Plan> planOf(const Translated& translated) {
 /// Numbers that launches read, in device memory. Most are the same from step to step: they stay there.
 class NumberBlocks {
  public:
-  uint64_t find(OpenDevice& device, c10::StreamId stream, std::string bytes) {
+  /// Kept by the caller until the launch is enqueued.
+  std::shared_ptr<c10::DataPtr> find(OpenDevice& device, c10::StreamId stream, std::string bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
     std::string key = std::move(bytes);
     const size_t size = key.size();
     const int64_t place = device.index * kStreams + stream;
     key.append(reinterpret_cast<const char*>(&place), sizeof place);
     auto found = blocks_.find(key);
-    if (found != blocks_.end()) return deviceAddress(found->second.get());
+    if (found != blocks_.end()) return found->second;
     if (blocks_.size() >= kMost) blocks_.clear();  // What launches still read is behind in the stream's order.
-    c10::DataPtr memory = allocator()->allocate(size);
-    const uint64_t address = deviceAddress(memory.get());
+    auto memory = std::make_shared<c10::DataPtr>(allocator()->allocate(size));
     auto staged = std::make_shared<std::string>(key.substr(0, size));
-    check(device.streams->get(stream).copyToDevice(address, staged->data(), static_cast<int64_t>(size)),
+    check(device.streams->get(stream).copyToDevice(deviceAddress(memory->get()), staged->data(),
+                                                   static_cast<int64_t>(size)),
           "copying numbers to the device");
     device.streams->keepUntilDone(stream, staged, static_cast<int64_t>(size));
-    blocks_.emplace(std::move(key), std::move(memory));
-    return address;
+    blocks_.emplace(std::move(key), memory);
+    return memory;
   }
 
  private:
   static constexpr size_t kMost = 1024;
   std::mutex mutex_;
-  std::unordered_map<std::string, c10::DataPtr> blocks_;
+  std::unordered_map<std::string, std::shared_ptr<c10::DataPtr>> blocks_;
 };
 NumberBlocks& numberBlocks() {
   static NumberBlocks& blocks = *new NumberBlocks;
@@ -152,12 +156,15 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
   RunCounters& counters = runCounters();
   std::shared_ptr<const Plan> plan = findPlan(key);
   bool isCompiled = false;
+  std::optional<Translated> translated;
   auto compile = [&]() -> hpu::StatusOr<hpu::Recipe> {
     isCompiled = true;
     const auto start = std::chrono::steady_clock::now();
-    hpu::StatusOr<Translated> translated = translate(graph.nodes, isAlive);
-    if (!translated.ok()) return translated.status();
-    plan = planOf(*translated);
+    if (!translated) {  // The recipe was dropped, its plan was not.
+      hpu::StatusOr<Translated> again = translate(graph.nodes, isAlive);
+      if (!again.ok()) return again.status();
+      translated = std::move(again).value();
+    }
     hpu::CompileOptions options;
     options.target = device.device.info().target;
     options.cpu = "native";
@@ -165,31 +172,30 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
     counters.compileNs +=
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
     if (!result.ok()) return result.status();
-    std::lock_guard<std::mutex> lock(plansMutex());
-    if (plans().size() >= 8192) plans().clear();
-    plans()[key] = plan;
     return result->recipe;
   };
   if (!plan) {
-    // What is written is seen by nobody: nothing to do.
-    hpu::StatusOr<Translated> translated = translate(graph.nodes, isAlive);
-    if (!translated.ok()) raise(translated.status(), "translating " + describe(graph));
+    hpu::StatusOr<Translated> made = translate(graph.nodes, isAlive);
+    if (!made.ok()) raise(made.status(), "translating " + describe(graph));
+    translated = std::move(made).value();
     plan = planOf(*translated);
-    if (plan->outputs.empty()) {
-      std::lock_guard<std::mutex> lock(plansMutex());
-      plans()[key] = plan;
-    }
+    std::lock_guard<std::mutex> lock(plansMutex());
+    if (plans().size() >= kMostPlans) plans().clear();
+    plans()[key] = plan;
   }
+  // What is written is seen by nobody: nothing to do.
   if (plan->outputs.empty()) return;
   hpu::StatusOr<hpu::Executable> executable = cache().executable(device.device, key, compile);
   if (!executable.ok()) raise(executable.status(), "compiling " + describe(graph));
   ++counters.graphs;
-  counters.largest = std::max<int64_t>(counters.largest, static_cast<int64_t>(graph.nodes.size()));
+  if (static_cast<int64_t>(graph.nodes.size()) > counters.largest)
+    counters.largest = static_cast<int64_t>(graph.nodes.size());
   ++(isCompiled ? counters.compiles : counters.hits);
 
   hpu::LaunchArguments arguments;
-  const uint64_t numbers =
-      plan->numberBytes > 0 ? numberBlocks().find(device, graph.stream, numbersOf(*plan, graph)) : 0;
+  std::shared_ptr<c10::DataPtr> block;
+  if (plan->numberBytes > 0) block = numberBlocks().find(device, graph.stream, numbersOf(*plan, graph));
+  const uint64_t numbers = block ? deviceAddress(block->get()) : 0;
   auto addressOf = [&](const Binding& binding) {
     const Pending::Slot& slot = graph.slots[static_cast<size_t>(binding.storage)];
     return deviceAddress(slot.kept->data()) + static_cast<uint64_t>(binding.byteOffset);

@@ -58,7 +58,9 @@ ONE = [torch.exp, torch.sqrt, torch.rsqrt, torch.sigmoid, torch.tanh, torch.erf,
        lambda x: (x < 9).all(1), lambda x: x.unfold(1, 2, 1).sum(-1), lambda x: x.as_strided((3, 3), (2, 1)) + 1, lambda x: F.pad(x, (1, 2)),
        lambda x: x.chunk(2, 1), lambda x: x.lerp(x.exp(), .25), lambda x: x.contiguous(memory_format=torch.contiguous_format) * 1.5,
        lambda x: torch.addcmul(x, x, x, value=.5), lambda x: x.logsumexp(1), lambda x: (x * x).sum().sqrt(),
-       lambda x: torch.full_like(x, math.pi), lambda x: x.new_zeros(2, 3), lambda x: torch.arange(2, 9, 3, device=x.device), lambda x: torch.eye(3, device=x.device)]
+       lambda x: torch.full_like(x, math.pi), lambda x: x.new_zeros(2, 3), lambda x: torch.arange(2, 9, 3, device=x.device), lambda x: torch.eye(3, device=x.device),
+       lambda x: x.flip(0), lambda x: x.flip((0, -1)), lambda x: x.roll(2), lambda x: x.roll((1, -2), (0, 1)), lambda x: x.cumsum(1), lambda x: x.cumprod(0), lambda x: x.prod(1),
+       lambda x: x.prod(), lambda x: x.norm(), lambda x: x.norm(1, 1), lambda x: torch.linalg.vector_norm(x, math.inf, 0), lambda x: torch.linalg.vector_norm(x, 3.)]
 
 
 @pytest.mark.parametrize("index", range(len(ONE)))
@@ -163,12 +165,13 @@ def test_indices():
 GRADIENTS = {
     "linear": (lambda: nn.Linear(6, 5), (4, 6)), "bilinear layers": (lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4), nn.Sigmoid()), (3, 2, 6)),
     "activations": (lambda: nn.Sequential(nn.ReLU(), nn.SiLU(), nn.GELU(), nn.LeakyReLU(), nn.GELU("tanh"), nn.Softmax(-1), nn.LogSoftmax(0)), (4, 6)),
+    "exponential units": (lambda: nn.Sequential(nn.ELU(), nn.SELU(), nn.Softplus(), nn.LogSigmoid(), nn.Hardtanh(-.9, .1), nn.CELU(.5)), (4, 6)),
     "layer norm": (lambda: nn.LayerNorm((3, 6)), (4, 3, 6)), "layer norm without": (lambda: nn.LayerNorm(6, elementwise_affine=False), (4, 6)),
     "group norm": (lambda: nn.GroupNorm(2, 6), (3, 6, 5)), "batch norm": (lambda: nn.BatchNorm2d(6), (3, 6, 4, 4)), "batch norm 1d": (lambda: nn.BatchNorm1d(6), (5, 6)),
     "batch norm eval": (lambda: nn.BatchNorm2d(6).eval(), (3, 6, 4, 4)),
     "conv": (lambda: nn.Conv2d(4, 6, 3, padding=1), (2, 4, 7, 8)), "conv strided": (lambda: nn.Conv2d(4, 6, 3, 2, dilation=2, groups=2, bias=False), (2, 4, 11, 12)),
     "depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4), (2, 4, 7, 7)), "conv 1d": (lambda: nn.Conv1d(4, 6, 3, padding=1), (2, 4, 7)),
-    "conv 3d": (lambda: nn.Conv3d(2, 3, 2), (2, 2, 4, 5, 4)), "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1), (2, 4, 5, 6)),
+    "conv 3d": (lambda: nn.Conv3d(2, 3, 2), (2, 2, 4, 5, 4)), "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1), (2, 4, 5, 6)), "transposed and dilated": (lambda: nn.ConvTranspose2d(4, 6, (3, 2), 2, 1, output_padding=(1, 2), groups=2, dilation=3), (2, 4, 5, 6)),
     "max pool": (lambda: nn.MaxPool2d(3, 2, 1), (2, 4, 9, 8)), "max pool ceil": (lambda: nn.MaxPool2d(2, 2, ceil_mode=True), (4, 9, 7)),
     "avg pool": (lambda: nn.AvgPool2d(3, 2, 1), (2, 4, 9, 8)), "avg pool not padded": (lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False), (2, 4, 9, 8)),
     "adaptive": (lambda: nn.AdaptiveAvgPool2d((3, 2)), (2, 4, 7, 5)), "flatten": (lambda: nn.Sequential(nn.Unflatten(1, (2, 3)), nn.Flatten(0, 1)), (4, 6)),

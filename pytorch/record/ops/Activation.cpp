@@ -80,6 +80,48 @@ void hardsigmoid(Call& c) {
   c.out(0, c.op("hard_sigmoid", {c.f32(0)}, {{"alpha", 1.0 / 6}, {"beta", 0.5}}));
 }
 
+void elu(Call& c) {  // self, alpha, scale, input_scale
+  Value x = c.f32(0), scale = c.f32(2);
+  Value negative = c.mul(c.mul(c.op("expm1", {c.mul(x, c.f32(3))}), c.f32(1)), scale);
+  c.out(0, c.where(c.op("greater", {x, c.scalarLike(x, 0)}), c.mul(x, scale), negative));
+}
+/// grad_output, alpha, scale, input_scale, is_result, self_or_result
+void eluBackward(Call& c) {
+  Value g = c.f32(0), alpha = c.f32(1), scale = c.f32(2), inputScale = c.f32(3), x = c.f32(5);
+  Value slope = c.flag(4) ? c.mul(c.add(x, c.mul(alpha, scale)), inputScale)
+                          : c.mul(c.mul(c.op("exp", {c.mul(x, inputScale)}), c.mul(alpha, scale)), inputScale);
+  c.out(0, c.mul(g, c.where(c.op("greater", {x, c.scalarLike(x, 0)}), c.expand(scale, c.shape(x)), slope)));
+}
+
+void hardtanh(Call& c) {  // self, min_val, max_val
+  Value x = c.wide(0);
+  c.out(0, c.min(c.max(x, c.in(1, c.element(x))), c.in(2, c.element(x))));
+}
+void hardtanhBackward(Call& c) {  // grad_output, self, min_val, max_val
+  Value g = c.wide(0), x = c.wide(1);
+  Value inside = c.op("and", {c.op("greater", {x, c.in(2, c.element(x))}), c.op("less", {x, c.in(3, c.element(x))})});
+  c.out(0, c.where(inside, g, c.scalarLike(g, 0)));
+}
+
+void softplus(Call& c) {  // self, beta, threshold
+  Value x = c.f32(0), scaled = c.mul(x, c.f32(1));
+  c.out(0, c.where(c.op("greater", {scaled, c.f32(2)}), x, c.div(c.op("softplus", {scaled}), c.f32(1))));
+}
+void softplusBackward(Call& c) {  // grad_output, self, beta, threshold
+  Value g = c.f32(0), scaled = c.mul(c.f32(1), c.f32(2));
+  c.out(0, c.where(c.op("greater", {scaled, c.f32(3)}), g, c.mul(g, c.op("sigmoid", {scaled}))));
+}
+
+void logSigmoid(Call& c) {  // self -> output, buffer
+  Value x = c.f32(0);
+  c.out(0, c.neg(c.op("softplus", {c.neg(x)})), c.meta(0).type);
+  // The CPU's backward reads exp(-|x|) there; ours reads nothing.
+  c.out(1, c.op("exp", {c.neg(c.op("abs", {x}))}), c.meta(0).type);
+}
+void logSigmoidBackward(Call& c) {  // grad_output, self, buffer
+  c.out(0, c.mul(c.f32(0), c.op("sigmoid", {c.neg(c.f32(1))})), c.meta(1).type);
+}
+
 // ---- softmax: self, dim, half_to_float ------------------------------------------------------------
 
 void softmax(Call& c) {
@@ -112,6 +154,14 @@ const std::vector<Row>& activationOps() {
       {"gelu_backward.grad_input", geluBackward},
       {"leaky_relu.out", leakyRelu},
       {"leaky_relu_backward.grad_input", leakyReluBackward},
+      {"elu.out", elu},
+      {"elu_backward.grad_input", eluBackward},
+      {"hardtanh hardtanh.out hardtanh_", hardtanh},
+      {"hardtanh_backward hardtanh_backward.grad_input", hardtanhBackward},
+      {"softplus.out", softplus},
+      {"softplus_backward.grad_input", softplusBackward},
+      {"log_sigmoid_forward", logSigmoid, {}, Row::kOwnShapes},
+      {"log_sigmoid_backward log_sigmoid_backward.grad_input", logSigmoidBackward},
       {"hardswish hardswish.out hardswish_", hardswish},
       {"hardsigmoid.out", hardsigmoid},
       {"_softmax.out", softmax, "softmax"},

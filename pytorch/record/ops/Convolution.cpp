@@ -108,7 +108,17 @@ void convolutionBackward(Call& c) {
     Shape xs = c.meta(1).sizes;
     while (xs.size() < 5) xs.insert(xs.begin() + 2, 1);
     xs = {xs[0], xs[2], xs[3], xs[4], xs[1]};
-    Value v = g.isTransposed ? convolve(c, dy, w, g.window, xs) : convolutionDataGradient(c, dy, w, g.window, xs);
+    Value v;
+    if (g.isTransposed) {
+      // What output_padding added may hold more windows than the operand had.
+      Geometry plain = g;
+      plain.isTransposed = false;
+      Shape all = resultSizes(plain, c.shape(dy), weight);
+      all[4] = xs[4];
+      v = c.slice(convolve(c, dy, w, g.window, all), Ints(5, 0), xs, Ints(5, 1));
+    } else {
+      v = convolutionDataGradient(c, dy, w, g.window, xs);
+    }
     c.out(0, channelsFirst(c, v, weight.size()), c.meta(1).type);
   }
   if (mask[1]) {

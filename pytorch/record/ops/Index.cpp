@@ -109,6 +109,37 @@ void index(Call& c) {
   c.out(0, c.gather(c.reshape(x, flat), joined, static_cast<int64_t>(first)));
 }
 
+void flip(Call& c) {  // self, dims
+  Value x = c.in(0);
+  Shape sizes = c.shape(x);
+  Ints starts(sizes.size(), 0), steps(sizes.size(), 1);
+  if (!c.ok() || hpu::numElements(sizes) == 0) return c.out(0, x);
+  for (int64_t d : c.ints(1)) {
+    const auto at = static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(sizes.size()) : d);
+    if (at >= sizes.size()) return (void)c.unsupported("a number");
+    starts[at] = sizes[at] - 1;
+    steps[at] = -1;
+  }
+  c.out(0, c.slice(x, starts, sizes, steps));
+}
+
+void roll(Call& c) {  // self, shifts, dims
+  Value x = c.in(0);
+  const Shape sizes = c.shape(x);
+  if (!c.ok() || hpu::numElements(sizes) == 0 || sizes.empty()) return c.out(0, x);
+  Ints shifts = c.ints(1), dims = c.ints(2);
+  if (dims.empty()) {
+    x = c.reshape(x, {hpu::numElements(sizes)});
+    dims = {0};
+  }
+  for (size_t i = 0; i < dims.size() && i < shifts.size(); ++i) {
+    const int64_t dim = dims[i] < 0 ? dims[i] + c.rank(x) : dims[i], size = c.dim(x, dim);
+    const int64_t shift = (shifts[i] % size + size) % size;
+    if (shift > 0) x = c.concat({c.sliceDim(x, dim, size - shift, shift), c.sliceDim(x, dim, 0, size - shift)}, dim);
+  }
+  c.out(0, c.reshape(x, sizes));
+}
+
 /// self, diagonal
 void triangle(Call& c) {
   Value x = c.in(0);
@@ -134,6 +165,8 @@ const std::vector<Row>& indexOps() {
       {"index_add.out", indexAdd},
       {"embedding_dense_backward", embeddingBackward, {}, Row::kOwnShapes},
       {"index.Tensor_out", index},
+      {"flip", flip},
+      {"roll", roll},
       {"tril.out", triangle, "lower"},
       {"triu.out", triangle, "upper"},
   };

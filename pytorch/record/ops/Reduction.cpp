@@ -2,6 +2,7 @@
 // Reductions. The one thing to know: sums of floats are f32 whatever the type, of integers i64, as PyTorch's.
 #include <cmath>
 
+#include "compose/Indexing.h"
 #include "pytorch/record/Call.h"
 #include "pytorch/record/ops/Families.h"
 
@@ -122,6 +123,41 @@ void variance(Call& c) {  // self, dim, correction, keepdim
   c.out(0, c.variant() == "std" ? c.op("sqrt", {v}) : v, c.meta(0).type);
 }
 
+/// The p-norm over dims; p is part of what is compiled.
+void normOver(Call& c, double p, const Ints& dims, bool keep) {
+  Value a = c.op("abs", {c.f32(0)});
+  if (!c.ok()) return;
+  if (countOf(c, a, dims) == 0) return (void)c.unsupported("a norm of nothing");
+  if (std::isinf(p)) return c.out(0, c.reduce(p > 0 ? "reduce_max" : "reduce_min", a, dims, keep));
+  if (p == 1) return c.out(0, c.reduceSum(a, dims, keep));
+  if (p == 2) return c.out(0, c.op("sqrt", {c.reduceSum(c.mul(a, a), dims, keep)}));
+  if (p == 0) {
+    Value isZero = c.op("equal", {a, c.scalarLike(a, 0)});
+    return c.out(0, c.reduceSum(c.cast(c.op("not", {isZero}), ElementType::kF32), dims, keep));
+  }
+  Value sum = c.reduceSum(c.op("pow", {a, c.scalarLike(a, p)}), dims, keep);
+  c.out(0, c.op("pow", {sum, c.scalarLike(sum, 1 / p)}));
+}
+void norm(Call& c) {  // self, p, dim, keepdim
+  normOver(c, c.has(1) ? c.real(1) : 2, c.dimensions(2, static_cast<int64_t>(c.meta(0).sizes.size())), c.flag(3));
+}
+
+void cumulative(Call& c) {  // self, dim, dtype
+  ElementType type = Call::computing(c.outType(0));
+  Value x = c.in(0, type);
+  if (!c.ok() || c.rank(x) == 0 || hpu::numElements(c.shape(x)) == 0) return c.out(0, x);
+  c.out(0, scan(c, x, c.dimension(1, c.rank(x)), c.variant(), /*exclusive=*/false, /*reverse=*/false));
+}
+
+void product(Call& c) {  // self, dim, keepdim, dtype
+  ElementType type = summing(c);
+  Value x = c.in(0, type);
+  const bool ofDim = c.variant() == "dim";
+  Ints dims = c.dimensions(ofDim ? 1 : 99, c.rank(x));
+  if (countOf(c, x, dims) == 0) return c.out(0, c.full({type, reducedSizes(c.shape(x), dims, ofDim && c.flag(2))}, 1));
+  c.out(0, c.reduce("reduce_prod", x, dims, ofDim && c.flag(2)));
+}
+
 }  // namespace
 
 const std::vector<Row>& reductionOps() {
@@ -141,6 +177,11 @@ const std::vector<Row>& reductionOps() {
       {"any.out", truthOfDim, "any"},
       {"all.all_out", truthOfAll, "all"},
       {"any.all_out", truthOfAll, "any"},
+      {"norm.out linalg_vector_norm.out", norm, {}, Row::kFixedNumbers},
+      {"cumsum.out", cumulative, "add"},
+      {"cumprod.out", cumulative, "mul"},
+      {"prod.int_out", product, "dim"},
+      {"prod", product},
       {"var.correction", variance, "var"},
       {"std.correction", variance, "std"},
   };
