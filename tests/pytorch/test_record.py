@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder: the CPU's results in eager and lazy mode, no fallback; views, writes and aliases as on the CPU; graphs and compilations."""
 import math
+import random
 
 import hpu_torch
 import pytest
@@ -265,3 +266,43 @@ def test_what_cannot_be_computed_says_so():
     with pytest.raises(RuntimeError, match="size of tensor a"):
         torch.ones(3, device="hpu") + torch.ones(4, device="hpu")
     assert "add.out" in metrics.table() and len(metrics.table()) > 100
+
+
+def random_program(device, seed):
+    """A few tensors, views of them of all kinds, and writes through them; what they are in the end."""
+    choose = random.Random(seed)
+    base = [numbers(6, 4, seed=seed).to(device), numbers(24, seed=seed + 1).to(device)]
+    views = list(base)
+    for _ in range(30):
+        x = choose.choice(views)
+        kind = choose.randrange(9)
+        if kind == 0 and x.dim() > 0 and x.size(0) > 1:
+            start = choose.randrange(x.size(0))
+            views.append(x[start:start + choose.randint(1, 4):choose.randint(1, 2)])
+        elif kind == 1 and x.dim() == 2:
+            views.append(x.t())
+        elif kind == 2 and x.dim() > 0 and x.size(-1) > 0:
+            views.append(x.select(-1, choose.randrange(x.size(-1))))
+        elif kind == 3 and x.is_contiguous() and x.numel() % 2 == 0 and x.numel() > 0:
+            views.append(x.view(2, -1))
+        elif kind == 4:
+            x.mul_(choose.choice([.5, -1.25, 1.5]))
+        elif kind == 5:
+            x.fill_(choose.randint(-2, 2))
+        elif kind == 6:
+            x.copy_(torch.tanh(x.flip(0) if x.dim() else x))
+        elif kind == 7:
+            views.append(x * 2 + 1)
+            base.append(views[-1])
+        elif x.numel() > 0:
+            x.add_(choose.choice(views).sum().clamp(-3, 3))
+        if choose.randrange(6) == 0 and len(views) > 4:
+            views.pop(choose.randrange(len(views)))
+    return base + views
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_views_and_writes(seed):
+    for expected, result in zip(random_program("cpu", 100 * seed), random_program("hpu", 100 * seed)):
+        assert expected.stride() == result.stride() and expected.shape == result.shape
+        torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)
