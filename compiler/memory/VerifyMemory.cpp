@@ -69,7 +69,9 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
         bool inWorkspace = location->section == sections.workspace();
         if (inWorkspace && workspace && now.box.end > static_cast<uint64_t>(workspace.getInt()))
           return fail(value, "is beyond the workspace");
-        if (inWorkspace && !op.hasAttr(kStridesAttr) && now.box.begin % recipe::kAlignment)
+        // A number has no strides that would say that it is part of a concatenation.
+        bool isNumber = cast<RankedTensorType>(value.getType()).getRank() == 0;
+        if (inWorkspace && !isNumber && !op.hasAttr(kStridesAttr) && now.box.begin % recipe::kAlignment)
           return fail(value, "is not aligned");
         placed.push_back(now);
       }

@@ -10,6 +10,7 @@
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
 #include "pytorch/device/StridedRuns.h"
+#include "pytorch/record/Recorder.h"
 
 namespace hpu_torch {
 namespace {
@@ -76,6 +77,7 @@ void enqueueRuns(hpu::Stream& stream, hpu::CopyDirection direction, uint64_t dst
 at::Tensor enqueueDownload(const at::Tensor& tensor) {
   if (tensor.numel() == 0)
     return withBitsOf(at::empty_strided(tensor.sizes(), tensor.strides(), hostOptions(tensor)), tensor);
+  flushStorage(tensor.storage(), "copy to the host");
   OpenDevice& device = open(tensor.device().index());
   hpu::Stream& stream = currentStream(device);
   const auto itemBytes = static_cast<int64_t>(tensor.itemsize());
@@ -94,6 +96,7 @@ at::Tensor enqueueDownload(const at::Tensor& tensor) {
 
 /// Enqueues the copy of `host` (of dst's sizes and type) and returns the host tensor that is read by it.
 at::Tensor enqueueUpload(const at::Tensor& host, const at::Tensor& dst) {
+  flushStorage(dst.storage(), "copy from the host");
   OpenDevice& device = open(dst.device().index());
   hpu::Stream& stream = currentStream(device);
   ++copyCounters().toDevice;
@@ -144,6 +147,7 @@ void copyToHost(const at::Tensor& src, const at::Tensor& dst, bool nonBlocking) 
     dst.copy_(toHost(src));
     return;
   }
+  flushStorage(src.storage(), "copy to the host");
   hpu::Stream& stream = currentStream(open(src.device().index()));
   ++copyCounters().toHost;
   check(stream.copyToHost(dst.data_ptr(), addressOf(src), bytesOf(src)), "copying to the host");
@@ -152,6 +156,12 @@ void copyToHost(const at::Tensor& src, const at::Tensor& dst, bool nonBlocking) 
 }
 
 void copyOnDevice(const at::Tensor& src, const at::Tensor& dst) {
+  if (isLazy() && recordCopy(src, dst)) {
+    ++copyCounters().onDevice;
+    return;
+  }
+  flushStorage(src.storage(), "copy");
+  flushStorage(dst.storage(), "copy");
   hpu::Stream& stream = currentStream(open(dst.device().index()));
   const bool mayMeet = src.storage().unsafeGetStorageImpl() == dst.storage().unsafeGetStorageImpl() &&
                        at::get_overlap_status(src, dst) != at::MemOverlapStatus::No;
@@ -168,7 +178,8 @@ void copyOnDevice(const at::Tensor& src, const at::Tensor& dst) {
       return;
     }
   }
-  // Conversions, signs and transpositions through host memory: until the recorder compiles them for the device.
+  if (recordCopy(src, dst)) return;
+  // Types that the device does not compute, and signs, through host memory.
   ++copyCounters().overHost;
   at::Tensor host = toHost(src);
   uploadOwned(host.scalar_type() == dst.scalar_type() ? host : host.to(dst.scalar_type()), dst);
@@ -186,6 +197,8 @@ void copyBetweenDevices(const at::Tensor& src, const at::Tensor& dst) {
     c10::DeviceGuard guard(dst.device());
     to = withBitsOf(at::empty_strided(from.sizes(), from.strides(), from.options().device(dst.device())), from);
   }
+  flushStorage(from.storage(), "copy");
+  flushStorage(to.storage(), "copy");
   OpenDevice &source = open(src.device().index()), &target = open(dst.device().index());
   hpu::Stream &reads = currentStream(source), &writes = currentStream(target);
   // Both ways: what the source's stream does next may use the memory again.
@@ -247,6 +260,7 @@ at::Tensor toHost(const at::Tensor& tensor) {
 
 at::Storage storageToHost(const c10::Storage& storage, int64_t begin, int64_t end) {
   at::Tensor host = at::empty({end - begin}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+  flushStorage(storage, "copy to the host");
   OpenDevice& device = open(storage.device().index());
   ++copyCounters().toHost;
   check(currentStream(device).copyToHost(host.data_ptr(), deviceAddress(storage.data()) + begin, end - begin),
@@ -272,6 +286,8 @@ void fillValues(const at::Tensor& dst, const at::Scalar& value) {
   const at::Tensor one = at::empty({}, hostOptions(dst)).fill_(value);
   if (dst.numel() == 0) return;
   at::assert_no_internal_overlap(dst);
+  if (isLazy() && recordFill(dst, value)) return;
+  flushStorage(dst.storage(), "fill");
   const auto itemBytes = static_cast<int64_t>(dst.itemsize());
   hpu::Stream& stream = currentStream(open(dst.device().index()));
   // The device repeats patterns of 1, 2 and 4 bytes; longer ones where their words are equal, as those of 0 are.
@@ -291,7 +307,7 @@ void fillValues(const at::Tensor& dst, const at::Scalar& value) {
         fillAt(addressOf(dst) + static_cast<uint64_t>(at * itemBytes), plan.runElements * itemBytes);
       });
   }
-  uploadOwned(one.expand(dst.sizes()), dst);
+  if (!recordFill(dst, value)) uploadOwned(one.expand(dst.sizes()), dst);
 }
 
 }  // namespace hpu_torch

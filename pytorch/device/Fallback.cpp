@@ -13,6 +13,7 @@
 #include "pytorch/device/Copy.h"
 #include "pytorch/device/Generator.h"
 #include "pytorch/device/Runtime.h"
+#include "pytorch/record/Recorder.h"
 
 namespace hpu_torch {
 namespace {
@@ -47,12 +48,6 @@ Policy& policy() {
   return instance;
 }
 std::atomic<std::string (*)()> g_callSite{nullptr};
-
-std::string callSite() {
-  std::string (*site)() = g_callSite.load();
-  return site ? site() : "";
-}
-
 /// Arguments that ops write though their schemas do not say so.
 bool isWrittenUnsaid(const std::string& name, size_t argument) {
   static const auto& known = *new std::map<std::string, std::set<size_t>>{
@@ -74,6 +69,14 @@ bool takesCpuTensors(const std::string& name) {
                                                         "aten::index_put_",
                                                         "aten::_pack_padded_sequence",
                                                         "aten::_pack_padded_sequence_backward"};
+  return known.count(name) > 0;
+}
+
+/// Ops that fill a tensor with numbers of a generator. These are drawn on the host, as the CPU's are: no fallback.
+bool isDrawnOnHost(const std::string& name) {
+  static const auto& known =
+      *new std::set<std::string>{"aten::bernoulli_", "aten::uniform_",   "aten::normal_",     "aten::random_",
+                                 "aten::cauchy_",    "aten::geometric_", "aten::log_normal_", "aten::exponential_"};
   return known.count(name) > 0;
 }
 
@@ -195,7 +198,7 @@ class CpuCall {
       const bool isWritten = (alias && alias->isWrite()) || isWrittenUnsaid(name_, i);
       forEachTensor(value, [&](const Tensor& tensor) {
         if (isHpu(tensor)) {
-          note(tensor, !arguments[i].is_out(), isWritten);
+          note(tensor, !arguments[i].is_out() && !(isWritten && isDrawnOnHost(name_)), isWritten);
         } else if (tensor.defined() && tensor.dim() > 0) {
           hasCpuTensor = true;
         }
@@ -335,19 +338,26 @@ class CpuCall {
   c10::optional<at::Generator> engine_;
 };
 
-void boxedFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  cpuFallback(op, stack);
+/// Ops of lists that libtorch's CPU kernels write as ops of their tensors, which then come here one by one.
+bool isLoopOnCpu(const std::string& name) {
+  return name.rfind("aten::_foreach_", 0) == 0;
+}
+
+void boxedKernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (isLoopOnCpu(op.operator_name().name))
+    return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  recordCall(op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, HPU, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxedFallback>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxedKernel>());
 }
 
 // For devices that libtorch does not know these would go on to ops that only say that they are not there, or to
 // compositions that do not take empty tensors.
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
   for (const char* op : {"convolution", "convolution_backward", "native_group_norm", "native_layer_norm"})
-    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&boxedFallback>());
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&boxedKernel>());
 }
 
 // libtorch's composition calls the CPU's or CUDA's kernel by itself, with whatever tensor it has.
@@ -364,7 +374,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
 }  // namespace
 
 void cpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  countOrRefuse(op, *stack);
+  if (!isDrawnOnHost(op.operator_name().name)) countOrRefuse(op, *stack);
   CpuCall(op, *stack).run();
 }
 
@@ -387,6 +397,10 @@ void resetFallbackCounts() {
   Policy& rules = policy();
   std::lock_guard<std::mutex> lock(rules.mutex);
   rules.counts.clear();
+}
+std::string callSite() {
+  std::string (*site)() = g_callSite.load();
+  return site ? site() : "";
 }
 void setCallSite(std::string (*site)()) {
   g_callSite = site;

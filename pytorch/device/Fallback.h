@@ -33,6 +33,8 @@ struct FallbackCount {
 HPU_TORCH_API std::map<std::string, FallbackCount> fallbackCounts();
 HPU_TORCH_API void resetFallbackCounts();
 
+/// Where the calling thread is in the user's program, if that is known.
+std::string callSite();
 /// Says where the calling thread is in the user's program ("train.py:12"), or nothing. Set once, by Python's part.
 HPU_TORCH_API void setCallSite(std::string (*site)());
 

@@ -5,6 +5,7 @@
 
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/record/Flush.h"
 
 namespace hpu_torch {
 namespace {
@@ -72,7 +73,10 @@ class HpuGuard final : public c10::impl::DeviceGuardImplInterface {
     return !device || device->streams->query(stream.id());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    if (OpenDevice* device = openOrNull(stream.device_index())) device->streams->synchronize(stream.id());
+    if (OpenDevice* device = openOrNull(stream.device_index())) {
+      flush(stream.device_index(), "synchronize");
+      device->streams->synchronize(stream.id());
+    }
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pytorch/device/Streams.h"
 
+#include "pytorch/record/Flush.h"
+
 namespace hpu_torch {
 
 namespace {
@@ -83,11 +85,13 @@ void StreamTable::synchronize(c10::StreamId id) {
 }
 
 void StreamTable::synchronizeAll() {
+  flush(index_, "synchronize");
   for (c10::StreamId id = 0; id < kStreams; ++id) synchronize(id);
   check(device_.synchronize(), "waiting for a device");
 }
 
 bool StreamTable::query(c10::StreamId id) {
+  flush(index_, "query");
   hpu::Stream* stream = getOrNull(id);
   return !stream || take(stream->query(), "asking a stream");
 }
@@ -102,6 +106,7 @@ void setCurrentStreamId(c10::DeviceIndex index, c10::StreamId id) noexcept {
 void record(TorchEvent& event, c10::DeviceIndex device, c10::StreamId stream) {
   TORCH_CHECK(event.device < 0 || event.device == device, "an event of hpu:", static_cast<int>(event.device),
               " cannot be recorded on a stream of hpu:", static_cast<int>(device));
+  flush(device, "event");
   if (event.device < 0) {
     hpu::EventOptions options;
     options.timed = event.timed;
@@ -112,7 +117,9 @@ void record(TorchEvent& event, c10::DeviceIndex device, c10::StreamId stream) {
 }
 
 void block(const TorchEvent& event, c10::DeviceIndex device, c10::StreamId stream) {
-  if (event.device >= 0) check(open(device).streams->get(stream).wait(event.event), "waiting for an event");
+  if (event.device < 0) return;
+  flush(device, "event");
+  check(open(device).streams->get(stream).wait(event.event), "waiting for an event");
 }
 
 bool query(const TorchEvent& event) {

@@ -17,6 +17,7 @@
 #include "pytorch/device/Copy.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/record/Recorder.h"
 
 namespace hpu_torch {
 namespace {
@@ -61,6 +62,7 @@ void growStorage(c10::TensorImpl& impl) {
   if (bytes <= old) return;
   TORCH_CHECK(storage.resizable(), "a storage of ", old, " bytes that cannot be resized is too small for a tensor of ",
               bytes, " bytes");
+  flushStorage(storage, "resize");
   c10::DeviceGuard guard(impl.device());
   c10::DataPtr data = allocator()->allocate(bytes);
   if (old > 0) {

@@ -13,6 +13,8 @@
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/record/Recorder.h"
+#include "pytorch/record/Table.h"
 
 namespace {
 
@@ -148,7 +150,10 @@ void bindStreams(py::module_& m) {
   m.def(
       "stream_synchronize",
       [](int device, int64_t id) {
-        if (OpenDevice* opened = openOrNull(index(device))) opened->streams->synchronize(id);
+        if (OpenDevice* opened = openOrNull(index(device))) {
+          flush(opened->index, "synchronize");
+          opened->streams->synchronize(id);
+        }
       },
       NoGil());
   py::class_<TorchEvent>(m, "Event")
@@ -219,6 +224,20 @@ void bindRest(py::module_& m) {
   m.def("place_on_cpu", [] { return placeOnCpu(); });
   m.def("fallback_counts", &counts);
   m.def("reset_fallback_counts", [] { resetFallbackCounts(); });
+  m.def("flush", [](int device) { flush(device < 0 ? -1 : index(device), "mark_step"); }, NoGil());
+  m.def("set_lazy", [](bool lazy) { setLazy(lazy); }, NoGil());
+  m.def("is_lazy", [] { return isLazy(); });
+  m.def("set_max_nodes", [](int64_t nodes) { setMaxNodes(nodes); });
+  m.def("record_counts", [] {
+    const RecordCounts counts = recordCounts();
+    return py::dict(py::arg("nodes") = counts.nodes, py::arg("graphs") = counts.graphs,
+                    py::arg("compiles") = counts.compiles, py::arg("cache_hits") = counts.hits,
+                    py::arg("compile_ms") = static_cast<double>(counts.compileNs) / 1e6,
+                    py::arg("largest_graph") = counts.largestGraph, py::arg("signatures") = counts.signatures,
+                    py::arg("flushes") = counts.flushes, py::arg("refused") = counts.refused);
+  });
+  m.def("reset_record_counts", [] { resetRecordCounts(); });
+  m.def("table", [] { return tableNames(); });
   m.def("set_library_folders", [](std::vector<std::string> folders) { libraryFolders() = std::move(folders); });
   m.def("copy_counts", [] {
     const CopyCounters& counters = copyCounters();

@@ -15,8 +15,10 @@ def both(function, *tensors):
     assert len(expected) == len(result)
     for e, r in list(zip(expected, result)) + [(c, h) for c, h in zip(cpu, hpu) if isinstance(c, torch.Tensor)]:
         assert r.device.type == "hpu" and r.dtype == e.dtype and r.shape == e.shape
-        assert torch.equal(torch.nan_to_num(r.cpu()) if e.is_floating_point() else r.cpu(),
-                           torch.nan_to_num(e) if e.is_floating_point() else e)
+        if e.is_floating_point():  # The device adds in another order.
+            torch.testing.assert_close(r.cpu(), e, rtol=1e-5, atol=1e-5, equal_nan=True)
+        else:
+            assert torch.equal(r.cpu(), e)
 
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(1))
@@ -59,7 +61,7 @@ def test_arguments_that_schemas_do_not_call_written_are_written():
     norm, other = nn.BatchNorm1d(5), nn.BatchNorm1d(5).to("hpu")
     for _ in range(3):
         norm(X), other(X.to("hpu"))
-    assert torch.equal(norm.running_mean, other.running_mean.cpu()) and torch.equal(norm.running_var, other.running_var.cpu())
+    assert torch.allclose(norm.running_mean, other.running_mean.cpu()) and torch.allclose(norm.running_var, other.running_var.cpu())
     assert not torch.equal(norm.running_mean, torch.zeros(5)) and other.num_batches_tracked.item() == 3
     x, y = X.clone().requires_grad_(), X.to("hpu").requires_grad_()
     torch.manual_seed(0)
@@ -75,7 +77,7 @@ def test_an_output_that_is_too_small_becomes_larger():
         torch.add(X.to("hpu"), 1, out=out)
     assert torch.equal(out.cpu(), X + 1)
     out = torch.empty(0, device="hpu")
-    assert torch.mm(X.to("hpu"), X.t().to("hpu"), out=out) is out and torch.equal(out.cpu(), X @ X.t())
+    assert torch.mm(X.to("hpu"), X.t().to("hpu"), out=out) is out and torch.allclose(out.cpu(), X @ X.t())
 
 
 def test_results_of_inplace_ops_are_the_tensor():
@@ -109,17 +111,17 @@ def test_calls_are_counted_by_their_lines():
     x = X.to("hpu")
     fallback.reset()
     for _ in range(3):
-        x.exp()
-    x.exp()
-    counted = fallback.counts()["aten::exp.out"]
+        x.digamma()
+    x.digamma()
+    counted = fallback.counts()["aten::digamma.out"]
     assert counted["calls"] == 4 and sorted(counted["sites"].values()) == [1, 3]
     assert all(site.startswith(__file__) for site in counted["sites"])
-    nn.Linear(5, 2).to("hpu")(x)  # Lines of torch are not the program's.
-    assert all(site.startswith(__file__) for site in fallback.counts()["aten::addmm.out"]["sites"])
+    nn.functional.glu(x[:, :4])  # Lines of torch are not the program's.
+    assert all(site.startswith(__file__) for site in fallback.counts()["aten::glu.out"]["sites"])
     y = x.clone().requires_grad_()
-    y.exp().sum().backward()
-    assert "autograd's backward" in fallback.counts()["aten::mul.out"]["sites"]
-    assert "aten::exp.out" in fallback.report() and "test_fallback.py" in fallback.report()
+    y.erfc().digamma().sum().backward()
+    assert "autograd's backward" in fallback.counts()["aten::polygamma.out"]["sites"]
+    assert "aten::digamma.out" in fallback.report() and "test_fallback.py" in fallback.report()
     fallback.reset()
     x.clone().t()[1:].contiguous().view(-1)[3:].cpu()
     assert fallback.counts() == {}, "copies and views are no fallbacks"
@@ -128,16 +130,16 @@ def test_calls_are_counted_by_their_lines():
 def test_a_fallback_that_is_not_allowed_names_op_and_shapes():
     x = X.to("hpu")
     with fallback.only("none"):
-        with pytest.raises(NotImplementedError, match=r"aten::exp.out\(self=Float\[6, 5\] on hpu:0.*test_fallback.py:\d+.*PT_HPU_PLACE_ON_CPU=none"):
-            x.exp()
+        with pytest.raises(NotImplementedError, match=r"aten::digamma.out\(self=Float\[6, 5\] on hpu:0.*test_fallback.py:\d+.*PT_HPU_PLACE_ON_CPU=none"):
+            x.digamma()
         y = torch.zeros(3, device="hpu")
         y[1] = 2
         assert y.cpu().tolist() == [0, 2, 0] and "[0., 2., 0.]" in repr(y)
-    with fallback.only("exp,aten::sum.IntList_out"):
-        x.exp().sum()
-        with pytest.raises(NotImplementedError, match="aten::sin"):
-            x.sin()
-    x.sin()
+    with fallback.only("digamma,aten::sum.IntList_out"):
+        x.digamma().sum()
+        with pytest.raises(NotImplementedError, match="aten::sinc"):
+            x.sinc()
+    x.sinc()
 
 
 def test_the_setting_is_read(run_python):
@@ -145,11 +147,11 @@ def test_the_setting_is_read(run_python):
         import torch, hpu_torch
         x = torch.ones(2, 3).to("hpu")
         try:
-            x.tanh()
+            x.digamma()
         except NotImplementedError as error:
             print(error)
     """, PT_HPU_PLACE_ON_CPU="none")
-    assert "aten::tanh.out(self=Float[2, 3] on hpu:0" in output and "program.py:5" in output
+    assert "aten::digamma.out(self=Float[2, 3] on hpu:0" in output and "program.py:5" in output
 
 
 def test_scripted_and_traced_functions():

@@ -17,7 +17,7 @@ from . import _compat311
 _compat311.apply()
 
 from . import _C  # noqa: E402: after the repairs
-from . import fallback, hpu  # noqa: E402
+from . import fallback, hpu, metrics  # noqa: E402
 from . import _checkpoint, _data, _generator, _modules, _serialization, _tensors  # noqa: E402
 
 _C.set_library_folders([_os.path.dirname(_os.path.realpath(_torch.__file__)) + "/", _os.path.dirname(_torch.__file__) + "/",
@@ -30,4 +30,4 @@ for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data
 
 from . import core  # noqa: E402
 
-__all__ = ["core", "fallback", "hpu"]
+__all__ = ["core", "fallback", "hpu", "metrics"]

@@ -6,9 +6,10 @@ from . import _C
 
 
 def mark_step(device_str="", sync=False):
-    """Runs what has been recorded so far. Ops run at once here, so nothing is left to run; sync=True waits for the device."""
+    """Runs what has been recorded so far (in lazy mode; in eager mode nothing is left to run). sync=True waits for the device."""
+    index = torch.device(device_str).index if device_str else None
+    _C.flush(-1 if index is None else index)
     if sync:
-        index = torch.device(device_str).index if device_str else None
         _C.synchronize(-1 if index is None else index)
 
 

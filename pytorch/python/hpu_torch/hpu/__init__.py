@@ -109,3 +109,12 @@ def __getattr__(name):
     if name == "default_generators":
         return get_default_generators()
     raise AttributeError(f"module 'torch.hpu' has no attribute '{name}'")
+
+
+def set_lazy(lazy):
+    """Lazy mode on or off for the process, from now on (PT_HPU_LAZY_MODE=1: from the beginning). Runs what is recorded first."""
+    _C.set_lazy(bool(lazy))
+
+
+def is_lazy():
+    return _C.is_lazy()

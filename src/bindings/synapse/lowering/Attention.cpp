@@ -2,8 +2,9 @@
 // TPC-named attention: scaled dot products, forward and backward, with and without the stored probabilities, and rotary
 // embeddings. The one thing to know: q [.., L, E], k [.., S, E], v [.., S, Ev] in the framework's order; a causal row i
 // sees the columns 0..i; a mask of floats is added, one of i8 chooses.
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
 #include "bindings/synapse/lowering/RandomBits.h"
+#include "compose/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {

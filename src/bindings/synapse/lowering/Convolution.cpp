@@ -6,6 +6,7 @@
 #include <array>
 
 #include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Convolutions.h"
 #include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
@@ -16,13 +17,9 @@ using Ints = std::vector<int64_t>;
 
 constexpr std::string_view kActivation2d = "CWHN", kWeight2d = "KCSR", kActivation3d = "CWHDN", kWeight3d = "KCSRQ";
 
-/// Parameters by dim: 0 depth, 1 height, 2 width.
-struct ConvParams {
-  std::array<int64_t, 3> kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, before{}, after{};
-  int64_t groups = 1;
+struct ConvParams : compose::ConvWindow {
   bool samePadding = false;
   synActivationParams activation;
-  int64_t span(size_t d) const { return dilation[d] * (kernel[d] - 1) + 1; }
 };
 
 bool is3d(NodeContext& c) {
@@ -158,49 +155,6 @@ bool factors(NodeContext& c, Value& a, Value& b) {
   return c.ok();
 }
 
-// ---- pieces ----------------------------------------------------------------------------------------
-
-/// Negative amounts cut, positive ones pad with zeros.
-Value fit(NodeContext& c, Value v, int64_t d, int64_t before, int64_t after) {
-  int64_t size = c.dim(v, d), cutBefore = std::max<int64_t>(0, -before), cutAfter = std::max<int64_t>(0, -after);
-  v = c.sliceDim(v, d, cutBefore, size - cutBefore - cutAfter);
-  Ints low(static_cast<size_t>(c.rank(v)), 0), high = low;
-  if (!v.handle) return v;
-  low[static_cast<size_t>(d)] = std::max<int64_t>(0, before);
-  high[static_cast<size_t>(d)] = std::max<int64_t>(0, after);
-  return c.pad(v, low, high);
-}
-
-/// Pads of H and W for a 2-D op, which must not be negative: negative ones are cut off v (dims dimH, dimW).
-struct Pads {
-  Ints list;  // Top, left, bottom, right.
-  Value value;
-};
-Pads padsOf(NodeContext& c, Value v, int64_t dimH, int64_t dimW, std::array<int64_t, 2> before,
-            std::array<int64_t, 2> after) {
-  Pads pads{{0, 0, 0, 0}, v};
-  int64_t dims[] = {dimH, dimW};
-  for (size_t d = 0; d < 2; ++d) {
-    pads.value = fit(c, pads.value, dims[d], std::min<int64_t>(0, before[d]), std::min<int64_t>(0, after[d]));
-    pads.list[d] = std::max<int64_t>(0, before[d]);
-    pads.list[d + 2] = std::max<int64_t>(0, after[d]);
-  }
-  return pads;
-}
-
-/// Slices of v ([N, D, H, W, groups * C]) along the depth, one a tap, as [N * D', H, W, groups * taps * C].
-Value tapsAsChannels(NodeContext& c, Value v, const ConvParams& conv, const Ints& starts, int64_t step, int64_t count) {
-  Shape s = c.shape(v);
-  if (s.size() != 5) return {};
-  int64_t perGroup = s[4] / conv.groups;
-  std::vector<Value> taps;
-  for (int64_t start : starts)
-    taps.push_back(c.reshape(c.sliceDim(v, 1, start, count, count > 1 ? step : 1),
-                             {s[0] * count, s[2], s[3], conv.groups, 1, perGroup}));
-  return c.reshape(c.concat(taps, 4),
-                   {s[0] * count, s[2], s[3], conv.groups * static_cast<int64_t>(taps.size()) * perGroup});
-}
-
 // ---- the nodes -------------------------------------------------------------------------------------
 
 void lowerForward(NodeContext& c) {
@@ -210,19 +164,7 @@ void lowerForward(NodeContext& c) {
   if (!readParams(c, conv) || !factors(c, x, w)) return;
   Shape y;
   if (!checkShapes(c, conv, c.shape(x), c.shape(w), y)) return;
-  Ints starts;
-  for (int64_t q = 0; q < conv.kernel[0]; ++q) starts.push_back(q * conv.dilation[0]);
-  Value taps = tapsAsChannels(c, fit(c, x, 1, conv.before[0], conv.after[0]), conv, starts, conv.stride[0], y[1]);
-  Pads pads = padsOf(c, taps, 1, 2, {conv.before[1], conv.before[2]}, {conv.after[1], conv.after[2]});
-  Shape ws = c.shape(w);  // [Q, R, S, C, K] -> [K, Q * C, R, S]
-  Value weights = c.reshape(c.transpose(w, {4, 0, 3, 1, 2}), {ws[4], ws[0] * ws[3], ws[1], ws[2]});
-  Value v = c.op("conv2d", {c.transpose(pads.value, {0, 3, 1, 2}), weights},
-                 {{"strides", Ints{conv.stride[1], conv.stride[2]}},
-                  {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
-                  {"pads", pads.list},
-                  {"groups", conv.groups}});
-  v = c.transpose(v, {0, 2, 3, 1});
-  v = c.reshape(v, y);
+  Value v = convolve(c, x, w, conv, y);
   if (isFp8(c)) {
     if (c.hasInput(5)) return (void)c.unsupported(c.inputName(5));
     for (size_t i : {3, 4}) {
@@ -258,38 +200,7 @@ void lowerDataGradient(NodeContext& c) {
   if (!readParams(c, conv) || !factors(c, dy, w)) return;
   Shape y = c.shape(dy), ws = c.shape(w);
   if (!checkShapes(c, conv, x, ws, y)) return;
-  int64_t taps = conv.kernel[0], dilation = conv.dilation[0];
-  // dX[d] = sum over q of spread[d + before - q * dilation] * W[q].
-  Value spread = c.spread(dy, {1, conv.stride[0], 1, 1, 1});
-  int64_t low = (taps - 1) * dilation - conv.before[0];
-  Value padded = fit(c, spread, 1, low, x[1] + (taps - 1) * dilation - low - c.dim(spread, 1));
-  Ints starts;
-  for (int64_t q = 0; q < taps; ++q) starts.push_back((taps - 1 - q) * dilation);
-  Value channels = tapsAsChannels(c, padded, conv, starts, 1, x[1]);
-  // [Q, R, S, C, G * K'] -> [G * Q * K', C, R, S]
-  int64_t perGroup = ws[4] / conv.groups;
-  Value weights = c.reshape(w, {ws[0], ws[1], ws[2], ws[3], conv.groups, perGroup});
-  weights = c.reshape(c.transpose(weights, {4, 0, 5, 3, 1, 2}), {ws[4] * ws[0], ws[3], ws[1], ws[2]});
-  Ints pads(4), outputPadding(2);
-  std::array<int64_t, 2> cutBefore{}, cutAfter{};
-  for (size_t d = 0; d < 2; ++d) {
-    // What a negative padding cut off x has no gradient: computed without it, and zeros put back.
-    cutBefore[d] = std::max<int64_t>(0, -conv.before[d + 1]);
-    cutAfter[d] = std::max<int64_t>(0, -conv.after[d + 1]);
-    pads[d] = std::max<int64_t>(0, conv.before[d + 1]);
-    pads[d + 2] = std::max<int64_t>(0, conv.after[d + 1]);
-    int64_t extent = conv.stride[d + 1] * (y[d + 2] - 1) + conv.span(d + 1) - pads[d] - pads[d + 2];
-    outputPadding[d] = x[d + 2] - cutBefore[d] - cutAfter[d] - extent;
-  }
-  Value v = c.op("conv_transpose2d", {c.transpose(channels, {0, 3, 1, 2}), weights},
-                 {{"strides", Ints{conv.stride[1], conv.stride[2]}},
-                  {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
-                  {"pads", pads},
-                  {"output_padding", outputPadding},
-                  {"groups", conv.groups}});
-  v = c.transpose(v, {0, 2, 3, 1});
-  for (size_t d = 0; d < 2; ++d) v = fit(c, v, static_cast<int64_t>(d) + 1, cutBefore[d], cutAfter[d]);
-  result(c, c.reshape(v, x), false);
+  result(c, convolutionDataGradient(c, dy, w, conv, x), false);
 }
 
 /// dW: a convolution of X with dY in the role of the weights; batch and depth are what it sums over.
@@ -303,38 +214,7 @@ void lowerWeightGradient(NodeContext& c) {
     return (void)c.fail(strCat("the channels, ", xs[4], " and ", y[4], ", are no multiples of ", groups, " groups"));
   Shape w = {conv.kernel[0], conv.kernel[1], conv.kernel[2], xs[4] / groups, y[4]};
   if (!checkShapes(c, conv, xs, w, y)) return;
-  int64_t batch = y[0] * y[1];
-  bool isPointwise = groups == 1;
-  for (size_t d = 0; d < 3; ++d) isPointwise &= conv.kernel[d] == 1 && conv.stride[d] == 1 && xs[d + 1] == y[d + 1];
-  if (isPointwise) {  // One matrix product over all points.
-    int64_t points = batch * y[2] * y[3];
-    Value v = c.matmul(c.transpose(c.reshape(x, {points, xs[4]}), {1, 0}), c.reshape(dy, {points, y[4]}));
-    return result(c, c.reshape(v, w), true);
-  }
-  // dY as weights: [K, N * D', H', W'].
-  Value kernel = c.transpose(c.reshape(dy, {batch, y[2], y[3], y[4]}), {3, 0, 1, 2});
-  Value padded = fit(c, x, 1, conv.before[0], conv.after[0]);
-  std::array<int64_t, 2> before{}, after{};
-  for (size_t d = 0; d < 2; ++d) {
-    before[d] = conv.before[d + 1];
-    // What the forward convolution's stride left over at the end is not read.
-    after[d] = conv.stride[d + 1] * (y[d + 2] - 1) + conv.span(d + 1) - xs[d + 2] - before[d];
-  }
-  std::vector<Value> taps;
-  for (int64_t q = 0; q < conv.kernel[0] && c.ok(); ++q) {
-    Value slice = c.sliceDim(padded, 1, q * conv.dilation[0], y[1], y[1] > 1 ? conv.stride[0] : 1);
-    // [N * D', H, W, G, C'] -> [C', G * N * D', H, W]
-    Value image = c.transpose(c.reshape(slice, {batch, xs[2], xs[3], groups, w[3]}), {4, 3, 0, 1, 2});
-    image = c.reshape(image, {w[3], groups * batch, xs[2], xs[3]});
-    Pads pads = padsOf(c, image, 2, 3, before, after);
-    Value v = c.op("conv2d", {pads.value, kernel},
-                   {{"strides", Ints{conv.dilation[1], conv.dilation[2]}},
-                    {"dilations", Ints{conv.stride[1], conv.stride[2]}},
-                    {"pads", pads.list},
-                    {"groups", groups}});
-    taps.push_back(c.reshape(c.transpose(v, {2, 3, 0, 1}), {1, w[1], w[2], w[3], w[4]}));
-  }
-  if (c.ok()) result(c, c.concat(taps, 0), true);
+  result(c, convolutionWeightGradient(c, dy, x, conv, w), true);
 }
 
 constexpr GuidRow kRows[] = {

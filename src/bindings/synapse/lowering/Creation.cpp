@@ -5,7 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {

@@ -295,7 +295,7 @@ Status GraphLowering::keepResult(Emitter& e, int32_t index, const ResultSlot& sl
 
 Status GraphLowering::lowerNode(const NodeDescription& node) {
   HPU_ASSIGN(GuidMatch guid, findGuid(node.guid, source_.target));
-  Emitter reader(*graph_, node.name);
+  Emitter reader(*graph_, node.name, &inUsersOrder);
   std::vector<OperandSlot> inputs, outputs;
   for (int32_t t : node.inputs) {
     HPU_ASSIGN(OperandSlot slot, operand(reader, t));
@@ -314,7 +314,7 @@ Status GraphLowering::finish() {
   for (size_t t = 0; t < states_.size(); ++t) {
     TensorState& state = states_[t];
     if (!state.isProduced || !state.value.handle || !isPersistent(t)) continue;
-    Emitter e(*graph_, source_.tensors[t].name);
+    Emitter e(*graph_, source_.tensors[t].name, &inUsersOrder);
     SectionRange range = rangeOf(t);
     if (memory_.lastCover(range) + 1 != state.writes) {
       log_ += strCat(tensorTitle(t), ": a later node writes its place, so it is no output\n");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC gathers, scatters and embeddings. The one thing to know: where several updates meet at one element, the last one
 // stays (and sums, products and extremes take all of them), on every run. Indices outside of their dim change nothing.
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {

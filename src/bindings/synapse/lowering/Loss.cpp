@@ -3,7 +3,9 @@
 // gradient takes the loss's gradient first (but binary_cross_entropy's: last, and negated).
 #include <cmath>
 
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Indexing.h"
+#include "compose/Labels.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
@@ -159,19 +161,11 @@ Nll nllOf(NodeContext& c, const Shape& x, Value target, Value weight) {
   one[static_cast<size_t>(n.classDim)] = 1;
   if (numElements(c.shape(target)) != numElements(one))
     return c.fail(strCat("a target of sizes ", sizesText(c.shape(target)), " for x of ", sizesText(x))), n;
-  Value at = c.reshape(c.cast(target, ElementType::kI32), one);
-  Value kept = c.op("not", {c.op("equal", {at, c.scalarLike(at, params.ignoreIndexValue)})});
-  n.hit = c.op("and", {c.op("equal", {at, counter(c, n.classes, n.classDim, rank)}), kept});
-  if (weight.handle) {
-    Shape along(x.size(), 1);
-    along[static_cast<size_t>(n.classDim)] = n.classes;
-    if (numElements(c.shape(weight)) != n.classes)
-      return c.fail(strCat("a weight of sizes ", sizesText(c.shape(weight)), " for ", n.classes, " classes")), n;
-    Value chosen = c.where(n.hit, c.reshape(c.toF32(weight), along), c.scalar(0, ElementType::kF32));
-    n.weights = c.reduceSum(chosen, {n.classDim}, true);
-  } else {
-    n.weights = c.cast(kept, ElementType::kF32);
-  }
+  if (weight.handle && numElements(c.shape(weight)) != n.classes)
+    return c.fail(strCat("a weight of sizes ", sizesText(c.shape(weight)), " for ", n.classes, " classes")), n;
+  compose::LabelHits hits = labelHits(c, target, x, n.classDim, weight, params.ignoreIndexValue);
+  n.hit = hits.hit;
+  n.weights = hits.weights;
   return n;
 }
 

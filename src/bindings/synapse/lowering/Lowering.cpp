@@ -26,7 +26,7 @@ bool isBooleanStorage(ElementType type) {
 
 NodeContext::NodeContext(Graph& graph, Target target, const NodeDescription& node, const GuidMatch& guid,
                          std::vector<OperandSlot> inputs, std::vector<OperandSlot> outputs)
-    : Emitter(graph, node.name),
+    : Emitter(graph, node.name, &inUsersOrder),
       target_(target),
       node_(node),
       guid_(guid),

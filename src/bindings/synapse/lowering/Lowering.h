@@ -15,12 +15,14 @@
 
 #include "base/Format.h"
 #include "bindings/synapse/graph/GraphDescription.h"
-#include "bindings/synapse/lowering/Emitter.h"
+#include "bindings/synapse/lowering/ElementTypes.h"
 #include "bindings/synapse/lowering/GuidTable.h"
+#include "compose/Emitter.h"
 
 namespace hpu::synapse {
 
 using base::strCat;
+using compose::Emitter;
 
 /// Values of synTensorType that carry sizes or host data, not elements.
 inline bool isShapeType(uint32_t synTensorType) {

@@ -5,12 +5,15 @@
 #include <cmath>
 
 #include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Normalizations.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
 using Axes = std::vector<int64_t>;
+using compose::allBut;
+using compose::Moments;
 
 /// The dim that holds the channels of input `i`: where its layout says C, else the fastest varying one.
 int64_t channelDim(NodeContext& c, size_t i, int64_t rank) {
@@ -21,13 +24,6 @@ int64_t channelDim(NodeContext& c, size_t i, int64_t rank) {
       return c.axis(static_cast<int64_t>(at), rank);
   }
   return rank - 1;
-}
-
-Axes allBut(int64_t rank, const Axes& kept) {
-  Axes axes;
-  for (int64_t d = 0; d < rank; ++d)
-    if (std::find(kept.begin(), kept.end(), d) == kept.end()) axes.push_back(d);
-  return axes;
 }
 
 int64_t countOf(const Shape& shape, const Axes& axes) {
@@ -52,31 +48,6 @@ void outputReshaped(NodeContext& c, size_t i, Value v, const Shape& otherwise) {
   if (!c.wantsOutput(i) || !v.handle) return;
   Shape shape = c.declaredShape(i).value_or(otherwise);
   c.outputAs(i, numElements(shape) == numElements(c.shape(v)) ? c.reshape(v, shape) : v, ElementType::kF32);
-}
-
-struct Moments {
-  Value mean, istd, variance;
-};
-
-Moments momentsOf(NodeContext& c, Value x, const Axes& axes, double epsilon) {
-  Value mean = c.reduceMean(x, axes, true), centred = c.sub(x, mean);
-  Value variance = c.reduceMean(c.mul(centred, centred), axes, true);
-  return {mean, c.op("rsqrt", {c.add(variance, epsilon)}), variance};
-}
-
-/// (x - mean) * istd * gamma + beta, what there is of it.
-Value normalised(NodeContext& c, Value x, Value mean, Value istd, Value gamma, Value beta) {
-  Value y = c.mul(mean.handle ? c.sub(x, mean) : x, istd);
-  if (gamma.handle) y = c.mul(y, gamma);
-  return beta.handle ? c.add(y, beta) : y;
-}
-
-/// The gradient through (x - mean(x)) * istd(x), with the mean over `axes`: istd * (g - mean(g) - xHat * mean(g *
-/// xHat)).
-Value normBackward(NodeContext& c, Value g, Value xHat, Value istd, const Axes& axes, bool centred = true) {
-  Value inner = c.sub(g, c.mul(xHat, c.reduceMean(c.mul(g, xHat), axes, true)));
-  if (centred) inner = c.sub(inner, c.reduceMean(g, axes, true));
-  return c.mul(inner, istd);
 }
 
 // ---- batch norm: statistics a channel ------------------------------------------------------------

@@ -5,39 +5,19 @@
 #include <cmath>
 #include <limits>
 
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Indexing.h"
+#include "compose/Windows.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-/// The window along one spatial dim.
-struct Axis {
-  size_t dim = 0;  ///< Of the tensor.
-  int64_t size = 0, out = 0;
-  int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0;
-  int64_t extent() const { return (kernel - 1) * dilation + 1; }
-  /// Where tap k of window o lies; outside of [0, size) in the padding.
-  int64_t position(int64_t o, int64_t k) const { return o * stride + k * dilation - before; }
-};
-
-struct Window {
-  std::vector<Axis> axes;  ///< Depth (3-D only), height, width.
-  Shape outer;             ///< Sizes of the result.
-  int64_t taps() const {
-    int64_t count = 1;
-    for (const Axis& a : axes) count *= a.kernel;
-    return count;
-  }
-  /// The element of each axis that tap t is.
-  Ints tap(int64_t t) const {
-    Ints at(axes.size());
-    for (size_t i = axes.size(); i-- > 0; t /= axes[i].kernel) at[i] = t % axes[i].kernel;
-    return at;
-  }
-};
+using compose::Axis;
+using compose::kLargest;
+using compose::lowest;
+using compose::Window;
 
 /// The tensor dims of D, H, W: by the layout string if there is one, else of {C, W, H, (D), N}.
 std::vector<size_t> spatialDims(NodeContext& c, size_t rank, bool is3d) {
@@ -59,8 +39,6 @@ std::vector<size_t> spatialDims(NodeContext& c, size_t rank, bool is3d) {
   }
   return dims;
 }
-
-constexpr int64_t kLargest = 1 << 20;  // Of a kernel, stride, dilation or pad: keeps products small.
 
 void resolve(NodeContext& c, Axis& a, EPoolingConvention convention) {
   for (int64_t v : {a.kernel, a.stride, a.dilation})
@@ -115,166 +93,7 @@ ns_SpatialReduction3D::Params windowParams(NodeContext& c, bool is3d) {
   return is3d ? c.params<ns_SpatialReduction3D::Params>() : widen(c.params<ns_SpatialReduction::Params>());
 }
 
-/// v moved by `low` along `dim` and cut or filled with zeros to `length`.
-Value fit(NodeContext& c, Value v, size_t dim, int64_t low, int64_t length) {
-  if (!v.handle) return v;
-  auto d = static_cast<int64_t>(dim);
-  int64_t size = c.dim(v, d);
-  int64_t first = std::max<int64_t>(0, -low), last = std::min(size, length - low);  // What of v is seen.
-  Shape shape = c.shape(v);
-  if (first >= last) {
-    shape[dim] = length;
-    return c.full({c.element(v), shape}, 0);
-  }
-  Ints lows(shape.size(), 0), highs(shape.size(), 0);
-  lows[dim] = std::max<int64_t>(0, low);
-  highs[dim] = length - lows[dim] - (last - first);
-  return c.pad(c.sliceDim(v, d, first, last - first), lows, highs);
-}
-
-/// x with padding such that every window lies inside.
-Value padded(NodeContext& c, Value x, const Window& w, double value) {
-  Shape shape = c.shape(x);
-  Ints low(shape.size(), 0), high(shape.size(), 0);
-  for (const Axis& a : w.axes) {
-    low[a.dim] = a.before;
-    high[a.dim] = std::max<int64_t>(0, (a.out - 1) * a.stride + a.extent() - a.size - a.before);
-  }
-  return c.pad(x, low, high, value);
-}
-
-/// Tap t of all windows of a padded operand.
-Value tapOf(NodeContext& c, Value padded, const Window& w, int64_t t) {
-  Shape starts(c.shape(padded).size(), 0), sizes = c.shape(padded), steps(starts.size(), 1);
-  Ints at = w.tap(t);
-  for (size_t i = 0; i < w.axes.size(); ++i) {
-    const Axis& a = w.axes[i];
-    starts[a.dim] = at[i] * a.dilation;
-    sizes[a.dim] = a.out;
-    steps[a.dim] = a.stride;
-  }
-  return c.slice(padded, starts, sizes, steps);
-}
-
-/// The permutation that moves height and width to the end; the other dims keep their order.
-Ints heightWidthLast(const Window& w, size_t rank) {
-  size_t h = w.axes[w.axes.size() - 2].dim, wide = w.axes.back().dim;
-  Ints perm;
-  for (size_t d = 0; d < rank; ++d)
-    if (d != h && d != wide) perm.push_back(static_cast<int64_t>(d));
-  perm.push_back(static_cast<int64_t>(h));
-  perm.push_back(static_cast<int64_t>(wide));
-  return perm;
-}
-
-Ints inverse(const Ints& perm) {
-  Ints result(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return result;
-}
-
-/// max_pool2d or avg_pool2d (of whole windows) over height and width of an operand that is padded already.
-Value pool2d(NodeContext& c, std::string_view op, Value x, const Window& w) {
-  Shape shape = c.shape(x);
-  Ints perm = heightWidthLast(w, shape.size());
-  Value moved = c.transpose(x, perm);
-  Shape full = c.shape(moved);
-  if (!moved.handle) return {};
-  size_t rank = full.size();
-  int64_t channels = rank > 2 ? full[rank - 3] : 1, batch = 1;
-  for (size_t d = 0; d + 3 < rank; ++d) batch *= full[d];
-  const Axis &h = w.axes[w.axes.size() - 2], &v = w.axes.back();
-  Value pooled = c.op(op, {c.reshape(moved, {batch, channels, full[rank - 2], full[rank - 1]})},
-                      {{"kernel", Ints{h.kernel, v.kernel}},
-                       {"strides", Ints{h.stride, v.stride}},
-                       {"dilations", Ints{h.dilation, v.dilation}},
-                       {"pads", Ints{0, 0, 0, 0}}});
-  if (!pooled.handle) return {};
-  // Cells behind the last window may give one more: cut it.
-  pooled = c.sliceDim(c.sliceDim(pooled, 2, 0, h.out), 3, 0, v.out);
-  full[rank - 2] = h.out;
-  full[rank - 1] = v.out;
-  return c.transpose(c.reshape(pooled, full), inverse(perm));
-}
-
-/// The window's depth alone, with height and width of 1.
-Window depthOnly(const Window& w) {
-  Window depth = w;
-  for (size_t i = 1; i < depth.axes.size(); ++i) {
-    Axis& a = depth.axes[i];
-    a.kernel = a.stride = a.dilation = 1;
-  }
-  return depth;
-}
-
-/// The maximum or sum of each window of a padded operand.
-Value poolWindows(NodeContext& c, Value x, const Window& w, bool isMax) {
-  auto op = isMax ? "max_pool2d" : "avg_pool2d";
-  Value y = pool2d(c, op, x, w);
-  if (w.axes.size() == 3) {
-    Window depth = depthOnly(w);
-    Value all = y;
-    for (int64_t t = 0; t < w.axes[0].kernel; ++t) {
-      Value tap = tapOf(c, all, depth, t);
-      y = t == 0 ? tap : isMax ? c.max(y, tap) : c.add(y, tap);
-    }
-  }
-  return isMax ? y : c.mul(y, static_cast<double>(w.axes.back().kernel * w.axes[w.axes.size() - 2].kernel));
-}
-
 // ---- max -----------------------------------------------------------------------------------------
-
-double lowest(ElementType type) {
-  switch (type) {
-    case ElementType::kI8:
-      return -128;
-    case ElementType::kI16:
-      return -32768;
-    case ElementType::kI32:
-      return -2147483648.0;
-    case ElementType::kU8:
-      return 0;
-    default:
-      return -std::numeric_limits<double>::infinity();
-  }
-}
-
-/// Position of tap t of each window in the flattened image, as an i32 constant that broadcasts over the result.
-Value flatPositions(NodeContext& c, const Window& w, int64_t t) {
-  Ints at = w.tap(t);
-  Value sum;
-  int64_t factor = 1;
-  for (size_t i = w.axes.size(); i-- > 0;) {
-    const Axis& a = w.axes[i];
-    Shape shape(w.outer.size(), 1);
-    shape[a.dim] = a.out;
-    Ints values(static_cast<size_t>(a.out));
-    for (int64_t o = 0; o < a.out; ++o) values[static_cast<size_t>(o)] = a.position(o, at[i]) * factor;
-    Value term = c.indices(shape, values);
-    sum = sum.handle ? c.add(sum, term) : term;
-    factor *= a.size;
-  }
-  return sum;
-}
-
-/// For each window the tap (or, with `flat`, the position) of its first maximum, i32.
-Value argMax(NodeContext& c, Value x, const Window& w, bool flat) {
-  Value best, index;
-  for (int64_t t = 0; t < w.taps() && c.ok(); ++t) {
-    Value tap = tapOf(c, x, w, t);
-    Value here =
-        flat ? c.expand(flatPositions(c, w, t), w.outer) : c.full({ElementType::kI32, w.outer}, static_cast<double>(t));
-    if (!best.handle) {
-      best = tap;
-      index = here;
-      continue;
-    }
-    Value larger = c.op("greater", {tap, best});
-    best = c.where(larger, tap, best);
-    index = c.where(larger, here, index);
-  }
-  return index;
-}
 
 void lowerMaxPool(NodeContext& c) {
   bool is3d = c.row().argument.starts_with("3"), isPt = c.row().argument.ends_with("pt");
@@ -308,19 +127,7 @@ void lowerMaxPoolBwd(NodeContext& c) {
   if (c.shape(dY) != w.outer)
     return (void)c.fail(
         strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
-  Value sum, zero = c.scalarLike(dY, 0);
-  Ints strides(shape.size(), 1);
-  for (const Axis& a : w.axes) strides[a.dim] = a.stride;
-  for (int64_t t = 0; t < w.taps() && c.ok(); ++t) {
-    Value here = isPt ? flatPositions(c, w, t) : c.scalarLike(index, static_cast<double>(t));
-    Value part = c.spread(c.where(c.op("equal", {index, here}), dY, zero), strides);
-    Ints at = w.tap(t);
-    for (size_t i = 0; i < w.axes.size(); ++i) {
-      const Axis& a = w.axes[i];
-      part = fit(c, part, a.dim, at[i] * a.dilation - a.before, a.size);
-    }
-    sum = sum.handle ? c.add(sum, part) : part;
-  }
+  Value sum = maxBackward(c, dY, index, w, isPt, shape);
   c.output(0, c.cast(sum, c.inputType(0)));
 }
 
@@ -353,26 +160,9 @@ Average averageOf(NodeContext& c, bool is3d) {
   return result;
 }
 
-/// One by the number of elements that each window averages; broadcasts over the result.
-Value inverseCounts(NodeContext& c, const Average& average, const Window& w) {
+Value inverseOf(NodeContext& c, const Average& average, const Window& w) {
   if (average.divisor != 0) return c.scalar(1 / average.divisor, ElementType::kF32);
-  Value product;
-  for (const Axis& a : w.axes) {
-    std::vector<float> inverse(static_cast<size_t>(a.out));
-    for (int64_t o = 0; o < a.out; ++o) {
-      int64_t count = 0;
-      for (int64_t k = 0; k < a.kernel; ++k) {
-        int64_t at = a.position(o, k);
-        count += average.includePadding ? at < a.size + a.after : at >= 0 && at < a.size;
-      }
-      inverse[static_cast<size_t>(o)] = 1.0f / static_cast<float>(std::max<int64_t>(count, 1));
-    }
-    Shape shape(w.outer.size(), 1);
-    shape[a.dim] = a.out;
-    Value factor = c.constant({ElementType::kF32, shape}, inverse.data(), inverse.size() * sizeof(float));
-    product = product.handle ? c.mul(product, factor) : factor;
-  }
-  return product;
+  return inverseCounts(c, w, average.includePadding);
 }
 
 void lowerAvgPool(NodeContext& c) {
@@ -383,7 +173,7 @@ void lowerAvgPool(NodeContext& c) {
   Window w = windowOf(c, average.window, c.shape(x), is3d);
   if (!c.ok()) return;
   Value sums = poolWindows(c, padded(c, x, w, 0), w, /*isMax=*/false);
-  c.output(0, c.cast(c.mul(sums, inverseCounts(c, average, w)), c.inputType(0)));
+  c.output(0, c.cast(c.mul(sums, inverseOf(c, average, w)), c.inputType(0)));
 }
 
 /// Each element gets the shares of all windows that it is in: a sum over windows of the gradient, spread by the
@@ -399,23 +189,13 @@ void lowerAvgPoolBwd(NodeContext& c) {
   if (c.shape(dY) != w.outer)
     return (void)c.fail(
         strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
-  Ints strides(shape.size(), 1);
-  for (const Axis& a : w.axes) strides[a.dim] = a.stride;
-  Value share = c.spread(c.mul(dY, inverseCounts(c, average, w)), strides);
-  Window reversed = w;
-  for (Axis& a : reversed.axes) {
-    share = fit(c, share, a.dim, a.extent() - 1 - a.before, a.size + a.extent() - 1);
-    a.stride = 1;
-    a.out = a.size;
-  }
-  reversed.outer = shape;
-  c.output(0, c.cast(poolWindows(c, share, reversed, /*isMax=*/false), c.inputType(0)));
+  c.output(0, c.cast(meanBackward(c, c.mul(dY, inverseOf(c, average, w)), w, shape), c.inputType(0)));
 }
 
 // ---- adaptive mean: window i is [floor(i * in / out), ceil((i + 1) * in / out)) -------------------
 
 /// [in, out]: column o averages its window.
-Value averagingMatrix(NodeContext& c, int64_t in, int64_t out) {
+Value averages(NodeContext& c, int64_t in, int64_t out) {
   if (c.sizesChange()) {
     Value o = counter(c, out, 1, 2), i = counter(c, in, 0, 2);
     Value ins = c.scalarLike(o, static_cast<double>(in)), outs = c.scalarLike(o, static_cast<double>(out));
@@ -425,13 +205,7 @@ Value averagingMatrix(NodeContext& c, int64_t in, int64_t out) {
     Value share = c.div(c.scalar(1, ElementType::kF32), c.toF32(c.sub(end, begin)));
     return c.where(isInside, share, c.scalarLike(share, 0));
   }
-  std::vector<float> matrix(static_cast<size_t>(in * out), 0.0f);
-  for (int64_t o = 0; o < out; ++o) {
-    int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
-    for (int64_t i = begin; i < end; ++i)
-      matrix[static_cast<size_t>(i * out + o)] = 1.0f / static_cast<float>(end - begin);
-  }
-  return c.constant({ElementType::kF32, {in, out}}, matrix.data(), matrix.size() * sizeof(float));
+  return compose::averagingMatrix(c, in, out);
 }
 
 /// The mean over height and width windows as two products, and the way back with their transposes.
@@ -443,12 +217,12 @@ void adaptive(NodeContext& c, Value x, const Shape& operand, int64_t outHeight, 
   int64_t height = operand[dims[0]], width = operand[dims[1]];
   for (int64_t size : {height, width, outHeight, outWidth})
     if (size < 1 || size > kLargest) return (void)c.fail(strCat("a height or width of ", size));
-  Ints perm = heightWidthLast(w, operand.size());
-  Value rows = averagingMatrix(c, height, outHeight), columns = averagingMatrix(c, width, outWidth);
+  Ints perm = compose::heightWidthLast(w, operand.size());
+  Value rows = averages(c, height, outHeight), columns = averages(c, width, outWidth);
   Value moved = c.transpose(x, perm);
   Value y = backward ? c.matmul(c.matmul(rows, moved), c.transpose(columns, {1, 0}))
                      : c.matmul(c.matmul(c.transpose(rows, {1, 0}), moved), columns);
-  c.output(0, c.cast(c.transpose(y, inverse(perm)), c.inputType(0)));
+  c.output(0, c.cast(c.transpose(y, compose::inversePermutation(perm)), c.inputType(0)));
 }
 
 void lowerAdaptive(NodeContext& c) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/synapse/lowering/RandomBits.h"
 
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Indexing.h"
 
 namespace hpu::synapse {
 

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "bindings/synapse/graph/GraphDescription.h"
-#include "bindings/synapse/lowering/Emitter.h"
+#include "compose/Emitter.h"
 #include "hpu/graph.h"
 
 namespace hpu::synapse {
+
+using compose::Emitter;
 
 /// Where a tensor's bytes are.
 struct SectionRange {

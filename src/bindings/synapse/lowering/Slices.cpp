@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "bindings/synapse/lowering/Lowering.h"
-#include "bindings/synapse/lowering/Regions.h"
+#include "compose/Regions.h"
 #include "habanalabs/synapse_api_types.h"
 #include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
+
+using compose::Region;
 
 namespace {
 

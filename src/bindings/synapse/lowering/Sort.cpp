@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC sorts, top-k, scans, and non_zero on them. The one thing to know: sorts are stable, and NaN counts as the largest
 // number, as top_indices of the hpu dialect has it.
-#include "bindings/synapse/lowering/Indexing.h"
+#include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {

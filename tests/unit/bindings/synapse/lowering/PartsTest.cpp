@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "bindings/synapse/lowering/ElementTypes.h"
-#include "bindings/synapse/lowering/Emitter.h"
 #include "bindings/synapse/lowering/NodeOrder.h"
 #include "bindings/synapse/lowering/SectionMemory.h"
+#include "compose/Emitter.h"
 
 namespace hpu::synapse {
 namespace {
@@ -133,7 +133,7 @@ TEST(SectionMemory, KnowsWhatIsCovered) {
 
 TEST(Emitter, KeepsTheFirstFailureAndEmitsNothingAfterIt) {
   Graph graph("g");
-  Emitter e(graph, "node");
+  Emitter e(graph, "node", &inUsersOrder);
   Value x = *graph.input("x", {ElementType::kF32, {2, 3}}), y = *graph.input("y", {ElementType::kF32, {4, 5}});
   EXPECT_FALSE(e.add(x, y).handle);
   std::string first = e.status().message();

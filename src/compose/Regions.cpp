@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/synapse/lowering/Regions.h"
+#include "compose/Regions.h"
 
 #include <algorithm>
 
-namespace hpu::synapse {
+namespace hpu::compose {
 
 using Ints = std::vector<int64_t>;
 
@@ -69,4 +69,4 @@ Value insertRegion(Emitter& e, Value whole, Value piece, const Region& region) {
   return mask.handle ? e.where(mask, placed, whole) : placed;
 }
 
-}  // namespace hpu::synapse
+}  // namespace hpu::compose

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/synapse/lowering/Indexing.h"
+#include "compose/Indexing.h"
 
 #include <numeric>
 
-namespace hpu::synapse {
+#include "base/Format.h"
 
-Value counter(NodeContext& c, int64_t size, int64_t dim, int64_t rank) {
+namespace hpu::compose {
+
+using base::strCat;
+
+Value counter(Emitter& c, int64_t size, int64_t dim, int64_t rank) {
   std::vector<int64_t> values(static_cast<size_t>(size));
   std::iota(values.begin(), values.end(), 0);
   Shape shape(static_cast<size_t>(rank), 1);
@@ -13,21 +17,21 @@ Value counter(NodeContext& c, int64_t size, int64_t dim, int64_t rank) {
   return c.indices(shape, values);
 }
 
-Value insertDim(NodeContext& c, Value v, int64_t dim) {
+Value insertDim(Emitter& c, Value v, int64_t dim) {
   if (!v.handle) return v;
   Shape shape = c.shape(v);
   shape.insert(shape.begin() + dim, 1);
   return c.reshape(v, shape);
 }
 
-Value removeDim(NodeContext& c, Value v, int64_t dim) {
+Value removeDim(Emitter& c, Value v, int64_t dim) {
   if (!v.handle) return v;
   Shape shape = c.shape(v);
   shape.erase(shape.begin() + dim);
   return c.reshape(v, shape);
 }
 
-Value wrapIndices(NodeContext& c, Value indices, int64_t size) {
+Value wrapIndices(Emitter& c, Value indices, int64_t size) {
   if (!indices.handle) return indices;
   if (isFloat(c.element(indices))) return c.fail("indices must be integers");
   if (size > INT32_MAX) return c.unsupported(strCat("an indexed dim of ", size, " elements"));
@@ -37,13 +41,13 @@ Value wrapIndices(NodeContext& c, Value indices, int64_t size) {
   return c.max(c.min(wrapped, c.scalarLike(narrow, static_cast<double>(size - 1))), c.scalarLike(narrow, 0));
 }
 
-Value plainIndices(NodeContext& c, Value indices) {
+Value plainIndices(Emitter& c, Value indices) {
   if (!indices.handle) return indices;
   if (isFloat(c.element(indices))) return c.fail("indices must be integers");
   return c.element(indices) == ElementType::kI64 ? indices : c.cast(indices, ElementType::kI32);
 }
 
-Value scatterAlong(NodeContext& c, Value x, Value indices, Value updates, int64_t dim, std::string_view mode) {
+Value scatterAlong(Emitter& c, Value x, Value indices, Value updates, int64_t dim, std::string_view mode) {
   if (!x.handle || (updates.handle && numElements(c.shape(updates)) == 0)) return x;
   ElementType type = c.element(x);
   bool isWide = isFloat(type) && (mode == "add" || mode == "mul");
@@ -51,7 +55,7 @@ Value scatterAlong(NodeContext& c, Value x, Value indices, Value updates, int64_
   return c.cast(c.op("scatter_elements", {x, indices, updates}, {{"axis", dim}, {"mode", std::string(mode)}}), type);
 }
 
-Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse, int64_t largest) {
+Value scan(Emitter& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse, int64_t largest) {
   if (!x.handle) return x;
   int64_t size = c.dim(x, dim);
   double neutral = op == "mul" ? 1 : 0;
@@ -68,4 +72,4 @@ Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclu
   return x;
 }
 
-}  // namespace hpu::synapse
+}  // namespace hpu::compose

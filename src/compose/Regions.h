@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "bindings/synapse/lowering/Emitter.h"
+#include "compose/Emitter.h"
 
-namespace hpu::synapse {
+namespace hpu::compose {
 
 struct Region {
   std::vector<int64_t> starts, sizes, steps;
@@ -18,4 +18,4 @@ Value placeRegion(Emitter& e, Value piece, const Region& region, const Shape& wh
 /// `whole` with `piece` at the region.
 Value insertRegion(Emitter& e, Value whole, Value piece, const Region& region);
 
-}  // namespace hpu::synapse
+}  // namespace hpu::compose

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/synapse/lowering/Emitter.h"
+#include "compose/Emitter.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/Format.h"
 
-namespace hpu::synapse {
+namespace hpu::compose {
 
 using base::strCat;
 using Ints = std::vector<int64_t>;
@@ -38,7 +38,8 @@ Value Emitter::op(std::string_view mnemonic, const std::vector<Value>& operands,
   if (!ok() || std::any_of(operands.begin(), operands.end(), [](Value v) { return !v.handle; })) return {};
   StatusOr<Value> result = graph_.op(mnemonic, operands, attributes, name_);
   if (result.ok()) return *result;
-  return failWith(Status(result.status().code(), inUsersOrder(result.status().message())));
+  if (!reword_) return failWith(result.status());
+  return failWith(Status(result.status().code(), reword_(result.status().message())));
 }
 
 Value Emitter::constant(const TensorType& type, const void* data, size_t bytes) {
@@ -80,7 +81,7 @@ Value Emitter::reduce(std::string_view mnemonic, Value v, Ints axes, bool keepDi
 Value Emitter::sumTo(Value v, const Shape& to) {
   Shape from = shape(v);
   if (!v.handle || from == to) return v;
-  if (from.size() < to.size()) return fail(strCat("cannot sum ", sizesText(from), " to ", sizesText(to)));
+  if (from.size() < to.size()) return fail(strCat("cannot sum ", shapeToString(from), " to ", shapeToString(to)));
   size_t lead = from.size() - to.size();
   Ints axes;
   for (size_t d = 0; d < from.size(); ++d)
@@ -155,4 +156,4 @@ Value Emitter::spread(Value v, const Ints& steps) {
   return slice(padded, Ints(sizes.size(), 0), kept, Ints(sizes.size(), 1));
 }
 
-}  // namespace hpu::synapse
+}  // namespace hpu::compose

@@ -11,17 +11,21 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/synapse/lowering/ElementTypes.h"
+#include "compose/Elements.h"
 #include "hpu/graph.h"
 #include "hpu/status.h"
 #include "hpu/types.h"
 
-namespace hpu::synapse {
+namespace hpu::compose {
 
 class Emitter {
  public:
+  /// Turns the compiler's words on a failure into the front end's (its order of sizes).
+  using Reword = std::string (*)(std::string_view);
+
   /// `name` is what reports and traces call the ops. The graph must outlive the emitter.
-  Emitter(Graph& graph, std::string name) : graph_(graph), name_(std::move(name)) {}
+  Emitter(Graph& graph, std::string name, Reword reword = nullptr)
+      : graph_(graph), name_(std::move(name)), reword_(reword) {}
 
   // ---- failures: the first one stays ------------------------------------------------------------
   bool ok() const { return status_.ok(); }
@@ -102,7 +106,8 @@ class Emitter {
  private:
   Graph& graph_;
   std::string name_;
+  Reword reword_;
   Status status_;
 };
 
-}  // namespace hpu::synapse
+}  // namespace hpu::compose

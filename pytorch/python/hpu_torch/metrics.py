@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recorder did: calls recorded, graphs run, how many of them were compiled."""
+from . import _C
+
+
+def counts():
+    """A dict since the last reset: "nodes" recorded; "graphs" run, of which "compiles" were compiled and "cache_hits" were not;
+    "compile_ms"; nodes of the "largest_graph"; "flushes" of lazy mode by their reasons; "refused": calls of the process that run
+    on the CPU although the table has their op, with the reason; "signatures": kinds of calls of the process."""
+    return _C.record_counts()
+
+
+def reset():
+    _C.reset_record_counts()
+
+
+def table():
+    """Names of the aten ops that the device computes."""
+    return _C.table()

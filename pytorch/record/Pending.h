@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pending: the graph that is being recorded for a stream of a device.
+// The one thing to know: it keeps the storages that it reads (their memory must not be given to others before it has
+// run) and only remembers those that it made itself: one that is gone when the graph runs is a temporary value.
+#pragma once
+
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <atomic>
+#include <unordered_map>
+#include <vector>
+
+#include "pytorch/record/Signature.h"
+
+namespace hpu_torch {
+
+struct Number {
+  int64_t integer = 0;
+  double real = 0;
+};
+
+struct Pending {
+  struct Slot {
+    c10::intrusive_ptr<c10::StorageImpl> kept;       ///< Null for one that the graph made.
+    c10::weak_intrusive_ptr<c10::StorageImpl> made;  ///< Of that.
+    hpu::ElementType type;
+    bool isWritten = false;
+  };
+  c10::StreamId stream = 0;
+  std::vector<Node> nodes;
+  std::vector<std::vector<Number>> numbers;  ///< Of each node.
+  std::vector<Slot> slots;
+  std::unordered_map<c10::StorageImpl*, int> index;
+  std::vector<int64_t> key;  ///< The structure: signatures and places.
+  bool isEmpty() const { return nodes.empty(); }
+};
+
+/// Compiles it, or finds it compiled, and launches it on its stream. Throws c10::Error. The caller sees to it that
+/// graphs of a device come one after the other, holds no lock that Python's may wait for, and destroys `graph`.
+void runPending(c10::DeviceIndex device, Pending& graph);
+
+struct RunCounters {
+  std::atomic<int64_t> graphs{0}, compiles{0}, hits{0}, compileNs{0}, largest{0};
+};
+RunCounters& runCounters();  ///< Of the process.
+
+}  // namespace hpu_torch

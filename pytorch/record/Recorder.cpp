@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pytorch/record/Recorder.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+
+#include "pytorch/device/Fallback.h"
+#include "pytorch/device/Memory.h"
+#include "pytorch/device/Streams.h"
+#include "pytorch/record/Calls.h"
+#include "pytorch/record/Pending.h"
+
+namespace hpu_torch {
+namespace {
+
+using at::Tensor;
+
+/// What is pending on a device. Lock order: running, then recording. Nothing that may wait for Python's lock is done,
+/// and no tensor ends, with `recording`.
+struct DeviceRecorder {
+  std::recursive_mutex running;  ///< Graphs run one after the other, in the order in which they were recorded.
+  std::mutex recording;          ///< Guards `pending`.
+  std::unique_ptr<Pending> pending = std::make_unique<Pending>();
+  std::atomic<int64_t> size{0};  ///< Nodes of `pending`.
+};
+
+DeviceRecorder& recorderOf(c10::DeviceIndex device) {
+  static DeviceRecorder* all = new DeviceRecorder[kMaxDevices];
+  return all[device];
+}
+
+int64_t settingOr(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::atoll(text) : otherwise;
+}
+std::atomic<bool>& lazyFlag() {
+  static std::atomic<bool>& flag = *new std::atomic<bool>(settingOr("PT_HPU_LAZY_MODE", 0) == 1);
+  return flag;
+}
+std::atomic<int64_t>& maxNodes() {
+  static std::atomic<int64_t>& nodes =
+      *new std::atomic<int64_t>(std::max<int64_t>(1, settingOr("PT_HPU_MAX_COMPOUND_OP_SIZE", 4096)));
+  return nodes;
+}
+
+struct Reasons {
+  std::mutex mutex;
+  std::map<std::string, int64_t> counts;
+  std::atomic<int64_t> nodes{0};
+};
+Reasons& reasons() {
+  static Reasons& instance = *new Reasons;
+  return instance;
+}
+
+/// Places of the tensors in the pending graph.
+int slotOf(Pending& graph, const Tensor& tensor, hpu::ElementType type, bool isNew) {
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  auto [found, isFirst] = graph.index.emplace(storage, static_cast<int>(graph.slots.size()));
+  if (isFirst) {
+    auto held = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
+    Pending::Slot slot{{}, c10::weak_intrusive_ptr<c10::StorageImpl>(held), type, false};
+    if (!isNew) slot.kept = std::move(held);
+    graph.slots.push_back(std::move(slot));
+  }
+  return found->second;
+}
+
+/// Whether a storage is pending with elements of another type, which a graph has no way to express.
+bool hasOtherType(const Pending& graph, const Tensor& tensor, hpu::ElementType type) {
+  auto found = graph.index.find(tensor.storage().unsafeGetStorageImpl());
+  return found != graph.index.end() && graph.slots[static_cast<size_t>(found->second)].type != type;
+}
+
+void append(Pending& graph, const RecordedCall& call, const std::vector<Tensor>& results) {
+  const Signature& signature = *call.signature;
+  Node node;
+  node.signature = call.signature;
+  graph.key.push_back(signature.id);
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    const Place place{slotOf(graph, call.operands[i], signature.operands[i].type, false),
+                      call.operands[i].storage_offset()};
+    graph.key.push_back(place.storage);
+    graph.key.push_back(place.offset);
+    node.operands.push_back(place);
+  }
+  for (size_t k = 0; k < signature.results.size(); ++k) {
+    const ResultMeta& result = signature.results[k];
+    Place place;
+    if (result.operand >= 0) {
+      place = node.operands[static_cast<size_t>(result.operand)];
+    } else if (result.isDefined) {
+      place = {slotOf(graph, results[k], result.meta.type, true), 0};
+      graph.key.push_back(place.storage);
+    }
+    if (place.storage >= 0) graph.slots[static_cast<size_t>(place.storage)].isWritten = true;
+    node.results.push_back(place);
+  }
+  for (int operand : signature.written)
+    graph.slots[static_cast<size_t>(node.operands[static_cast<size_t>(operand)].storage)].isWritten = true;
+  graph.nodes.push_back(std::move(node));
+  graph.numbers.push_back(call.numbers);
+}
+
+bool writesNothing(const RecordedCall& call) {
+  for (const ResultMeta& result : call.signature->results)
+    if (result.isDefined && hpu::numElements(result.meta.sizes) > 0) return false;
+  for (int operand : call.signature->written)
+    if (hpu::numElements(call.signature->operands[static_cast<size_t>(operand)].sizes) > 0) return false;
+  return true;
+}
+
+Tensor allocate(const TensorMeta& meta, at::ScalarType type) {
+  return at::detail::empty_strided_generic(meta.sizes, meta.strides, allocator(),
+                                           c10::DispatchKeySet(c10::DispatchKey::HPU), type);
+}
+
+/// Appends the call, and runs the graph when it is time to.
+void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::DeviceIndex device) {
+  if (writesNothing(call)) return;
+  DeviceRecorder& recorder = recorderOf(device);
+  const c10::StreamId stream = currentStreamId(device);
+  while (true) {
+    const char* conflict = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(recorder.recording);
+      Pending& graph = *recorder.pending;
+      if (!graph.isEmpty() && graph.stream != stream) conflict = "another stream";
+      for (size_t i = 0; i < call.operands.size() && !conflict; ++i)
+        if (hasOtherType(graph, call.operands[i], call.signature->operands[i].type))
+          conflict = "a view of another type";
+      if (!conflict) {
+        graph.stream = stream;
+        append(graph, call, results);
+        ++recorder.size;
+      }
+    }
+    if (!conflict) break;
+    flush(device, conflict);
+  }
+  ++reasons().nodes;
+  if (!isLazy()) {
+    flush(device, "eager");
+  } else if (recorder.size.load(std::memory_order_relaxed) >= maxNodes().load(std::memory_order_relaxed)) {
+    flush(device, "size");
+  }
+}
+
+void checkOverlaps(const RecordedCall& call) {
+  auto checkOne = [&](int written) {
+    const Tensor& target = call.operands[static_cast<size_t>(written)];
+    at::assert_no_internal_overlap(target);
+    for (size_t i = 0; i < call.operands.size(); ++i)
+      if (static_cast<int>(i) != written && call.operands[i].storage().is_alias_of(target.storage()))
+        at::assert_no_partial_overlap(target, call.operands[i]);
+  };
+  for (const ResultMeta& result : call.signature->results)
+    if (result.operand >= 0) checkOne(result.operand);
+  for (int written : call.signature->written) checkOne(written);
+}
+
+}  // namespace
+
+bool isLazy() {
+  return lazyFlag().load(std::memory_order_relaxed);
+}
+void setLazy(bool lazy) {
+  flush(-1, "mode");
+  lazyFlag() = lazy;
+}
+void setMaxNodes(int64_t nodes) {
+  TORCH_CHECK_VALUE(nodes >= 1, "a graph has at least one node, not at most ", nodes);
+  maxNodes() = nodes;
+}
+
+void flush(c10::DeviceIndex device, const char* why) {
+  if (device < 0) {
+    for (c10::DeviceIndex i = 0; i < kMaxDevices; ++i) flush(i, why);
+    return;
+  }
+  DeviceRecorder& recorder = recorderOf(device);
+  if (recorder.size.load(std::memory_order_acquire) == 0 || isForkedChild()) return;
+  std::unique_ptr<Pending> graph = std::make_unique<Pending>();
+  {
+    std::lock_guard<std::recursive_mutex> running(recorder.running);
+    {
+      std::lock_guard<std::mutex> lock(recorder.recording);
+      if (recorder.pending->isEmpty()) return;
+      std::swap(graph, recorder.pending);
+      recorder.size = 0;
+    }
+    if (isLazy()) {
+      std::lock_guard<std::mutex> lock(reasons().mutex);
+      ++reasons().counts[why];
+    }
+    runPending(device, *graph);
+  }
+}
+
+void flushStorage(const c10::Storage& storage, const char* why) {
+  if (!storage || !storage.device().is_hpu()) return;
+  const c10::DeviceIndex device = storage.device().index();
+  DeviceRecorder& recorder = recorderOf(device);
+  if (recorder.size.load(std::memory_order_acquire) == 0) return;
+  {
+    std::lock_guard<std::mutex> lock(recorder.recording);
+    if (recorder.pending->index.count(storage.unsafeGetStorageImpl()) == 0) return;
+  }
+  flush(device, why);
+}
+
+void recordCall(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  RecordedCall call;
+  if (!describeCall(op, *stack, call)) return cpuFallback(op, stack);
+  const Signature& signature = *call.signature;
+  if (!signature.written.empty() || call.writesOperands) checkOverlaps(call);
+  std::vector<Tensor> results(signature.results.size());
+  {
+    c10::DeviceGuard guard(call.device);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const ResultMeta& result = signature.results[k];
+      if (result.operand >= 0) {
+        results[k] = call.operands[static_cast<size_t>(result.operand)];
+      } else if (result.isDefined) {
+        results[k] = allocate(result.meta, scalarTypeOf(result.meta.type));
+      }
+    }
+    submit(call, results, call.device.index());
+  }
+  const size_t returns = op.schema().returns().size();
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  for (size_t k = 0; k < returns; ++k) stack->emplace_back(std::move(results[k]));
+}
+
+namespace {
+bool recordTwo(const char* name, const Tensor& dst, torch::jit::Stack stack) {
+  const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow(name, std::string(name) == "aten::fill_" ? "Scalar" : "");
+  RecordedCall call;
+  if (!describeCall(op, stack, call)) return false;
+  c10::DeviceGuard guard(dst.device());
+  std::vector<Tensor> results(call.signature->results.size());
+  submit(call, results, dst.device().index());
+  return true;
+}
+}  // namespace
+
+bool recordCopy(const Tensor& src, const Tensor& dst) {
+  if (src.is_conj() || dst.is_conj() || src.is_neg() || dst.is_neg()) return false;
+  return recordTwo("aten::_copy_from", dst, {src, dst, false});
+}
+bool recordFill(const Tensor& dst, const at::Scalar& value) {
+  if (dst.is_conj() || dst.is_neg()) return false;
+  return recordTwo("aten::fill_", dst, {dst, value});
+}
+
+RecordCounts recordCounts() {
+  RecordCounts counts;
+  counts.nodes = reasons().nodes;
+  {
+    std::lock_guard<std::mutex> lock(reasons().mutex);
+    counts.flushes = reasons().counts;
+  }
+  const RunCounters& run = runCounters();
+  counts.graphs = run.graphs;
+  counts.compiles = run.compiles;
+  counts.hits = run.hits;
+  counts.compileNs = run.compileNs;
+  counts.largestGraph = run.largest;
+  countSignatures(counts);
+  return counts;
+}
+void resetRecordCounts() {
+  std::lock_guard<std::mutex> lock(reasons().mutex);
+  reasons().counts.clear();
+  reasons().nodes = 0;
+  RunCounters& run = runCounters();
+  for (std::atomic<int64_t>* one : {&run.graphs, &run.compiles, &run.hits, &run.compileNs, &run.largest}) *one = 0;
+}
+
+}  // namespace hpu_torch

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The families of the table; one file each.
+#pragma once
+
+#include <vector>
+
+#include "pytorch/record/Table.h"
+
+namespace hpu_torch {
+
+const std::vector<Row>& elementwiseOps();
+const std::vector<Row>& unaryOps();
+const std::vector<Row>& activationOps();
+const std::vector<Row>& reductionOps();
+const std::vector<Row>& matrixOps();
+const std::vector<Row>& lossOps();
+const std::vector<Row>& normalizationOps();
+const std::vector<Row>& convolutionOps();
+const std::vector<Row>& poolingOps();
+const std::vector<Row>& indexOps();
+const std::vector<Row>& creationOps();
+
+inline std::vector<const std::vector<Row>*> opFamilies() {
+  return {&elementwiseOps(),   &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),  &lossOps(),
+          &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps()};
+}
+
+}  // namespace hpu_torch
