@@ -46,7 +46,8 @@ std::optional<recipe::Sizes> nextBucket(const recipe::Sizes& before, const recip
     const int64_t own = (plan::bucketEnd(before[s]) - before[s]) / change + 1;
     steps = std::min(own, steps.value_or(own));
   }
-  if (!steps) return std::nullopt;
+  constexpr int64_t kFarAhead = 4096;  // Nearer to it is soon enough.
+  if (!steps || *steps > kFarAhead) return std::nullopt;
   recipe::Sizes next = before;
   for (size_t s = 0; s < sizes.size(); ++s) next[s] += (sizes[s] - before[s]) * *steps;
   return next;
