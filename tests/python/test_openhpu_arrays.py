@@ -52,6 +52,15 @@ class Holder:
         return self._array if dtype is None else self._array.astype(dtype)
 
 
+def in_threads(work, seeds):
+    """work(seed) of all at a time."""
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in seeds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def apart(array):
     """The same elements, each of them alone."""
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
@@ -203,11 +212,7 @@ class Kinds(unittest.TestCase):
                     self.assertRaises(openhpu.Error, session.run, np.zeros((41, 4), np.float32), 0.0, np.zeros((41, 1), np.int64))
             except BaseException as error:  # pylint: disable=broad-except
                 failures.append(error)
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(1, 5))
         self.assertEqual(failures, [])
 
     def test_closed_sessions(self):
@@ -266,11 +271,7 @@ class States(unittest.TestCase):
                 np.testing.assert_array_equal(state.numpy("past"), expected)
             except BaseException as error:  # pylint: disable=broad-except
                 failures.append(error)
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
         self.assertEqual(failures, [])
 
     def test_a_state_that_several_threads_append_to_has_every_row_once(self):
@@ -285,11 +286,7 @@ class States(unittest.TestCase):
                     futures[0].result()
             except BaseException as error:  # pylint: disable=broad-except
                 failures.append(error)
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
         self.assertEqual(failures, [])
         numbers = state.numpy("past")
         self.assertEqual(numbers.shape, (80, 8))

@@ -85,10 +85,11 @@ class QueueExecutor {
   StatusOr<std::vector<Ticket>> submitBatch(std::vector<Entry> entries, QueueId reportTo,
                                             base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
   bool done(Ticket ticket) const;
-  /// The calling thread itself works on the ticket's queue when no worker does, the deadline is a
-  /// minute away or more, and no work of the queue has taken more than 100 ms. So a wait overruns
-  /// its deadline only by work that is the first of its queue to take long, and then takes over a
-  /// minute. One thread at a time lends itself to external work that is in the way.
+  /// The calling thread itself works on the ticket's queue when no worker does, no work of the queue has taken more
+  /// than 100 ms, and the deadline is a minute away or more; or nearer, when the queue's work has taken no more than a
+  /// 16th of that time of late, and what is next is no more than that was (Launch::workPs). So a wait overruns its
+  /// deadline only by work that is the first of its queue to take long: over a minute, or far more than like work
+  /// before it. One thread at a time lends itself to external work that is in the way.
   Status wait(Ticket ticket, int64_t deadlineMs);
   /// What threads do in wait(): not kDefault. With others than kHelp they do no work, and lend themselves to none.
   void waitBy(WaitPolicy policy);
