@@ -222,92 +222,99 @@ TEST(QueueExecutor, DeadlineNamesTheQueueAndLeavesItIntact) {
   EXPECT_TRUE(bench.executor->wait(ticket, 10000).ok());
 }
 
+/// An executor whose one worker is kept busy with another queue, so that only threads that wait do the work of `queue`:
+/// what is labelled `slow` takes `slowMs`.
+class WithoutWorker {
+ public:
+  WithoutWorker(std::string slow, int slowMs)
+      : executor_("test device", 1,
+                  [this, slow = std::move(slow), slowMs](const Work&, const std::string& label, auto) {
+                    if (label == "busy")
+                      while (!open_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                    if (label == slow) std::this_thread::sleep_for(std::chrono::milliseconds(slowMs));
+                    std::lock_guard lock(mutex_);
+                    threads_.push_back(std::this_thread::get_id());
+                    return okStatus();
+                  }) {
+    const QueueId other = executor_.createQueue("busy").value();
+    queue_ = executor_.createQueue("q").value();
+    busy_ = submit(other, Fill{}, "busy");
+    while (executor_.load().work != 1) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the worker has taken it.
+  }
+  ~WithoutWorker() { letWorkerGo(); }
+
+  Ticket submit(Work work, const char* label) { return submit(queue_, std::move(work), label); }
+  Status wait(Ticket ticket, int64_t deadlineMs) { return executor_.wait(ticket, deadlineMs); }
+  void letWorkerGo() { open_ = true; }
+  /// The worker has done what kept it busy.
+  Status finish() { return executor_.wait(busy_, 600000); }
+  /// Who has worked, in order; while nobody does.
+  const std::vector<std::thread::id>& threads() const { return threads_; }
+
+ private:
+  Ticket submit(QueueId to, Work work, const char* label) {
+    return executor_.submit(to, std::move(work), nullptr, label, [](Ticket, const ExternalWork*) {}).value();
+  }
+  std::mutex mutex_;
+  std::vector<std::thread::id> threads_;
+  std::atomic<bool> open_ = false;
+  QueueExecutor executor_;  // Ends before what its work uses.
+  QueueId queue_ = 0;
+  Ticket busy_ = 0;
+};
+
 // A thread that helps cannot stop when its deadline comes: it keeps off queues whose work takes long.
 TEST(QueueExecutor, AWaitingThreadDoesNotHelpWithWorkThatTakesLong) {
-  std::mutex mutex;
-  std::vector<std::thread::id> threads;
-  // The one worker is kept busy with the other queue, so that only a waiting thread could do it.
-  std::atomic<bool> open = false;
-  QueueExecutor executor("test device", 1, [&](const Work&, const std::string& label, auto) {
-    if (label == "busy")
-      while (!open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (label == "long") std::this_thread::sleep_for(std::chrono::milliseconds(250));
-    std::lock_guard lock(mutex);
-    threads.push_back(std::this_thread::get_id());
-    return okStatus();
-  });
-  QueueId busy = executor.createQueue("busy").value(), queue = executor.createQueue("q").value();
-  auto submit = [&](QueueId to, const char* label) {
-    return executor.submit(to, Fill{}, nullptr, label, [](Ticket, const ExternalWork*) {}).value();
-  };
-  Ticket blocking = submit(busy, "busy");
-  while (executor.load().work != 1) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the worker has taken it.
-  ASSERT_TRUE(executor.wait(submit(queue, "short"), 600000).ok());
-  ASSERT_TRUE(executor.wait(submit(queue, "long"), 600000).ok());
-  EXPECT_EQ(threads, std::vector<std::thread::id>(2, std::this_thread::get_id())) << "it helps at first";
-  Ticket last = submit(queue, "long");
+  constexpr int64_t kAtMost = 600000;
+  WithoutWorker executor("long", 250);
+  ASSERT_TRUE(executor.wait(executor.submit(Fill{}, "short"), kAtMost).ok());
+  ASSERT_TRUE(executor.wait(executor.submit(Fill{}, "long"), kAtMost).ok());
+  EXPECT_EQ(executor.threads(), std::vector<std::thread::id>(2, std::this_thread::get_id())) << "it helps at first";
+  Ticket last = executor.submit(Fill{}, "long");
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    open = true;
+    executor.letWorkerGo();
   });
-  EXPECT_TRUE(executor.wait(last, 600000).ok());
+  EXPECT_TRUE(executor.wait(last, kAtMost).ok());
   opener.join();
-  ASSERT_TRUE(executor.wait(blocking, 600000).ok());
-  ASSERT_EQ(threads.size(), 4u);
-  EXPECT_NE(threads.back(), std::this_thread::get_id());
+  ASSERT_TRUE(executor.finish().ok());
+  ASSERT_EQ(executor.threads().size(), 4u);
+  EXPECT_NE(executor.threads().back(), std::this_thread::get_id());
 }
 
 // A wait in short pieces (Python's, between which it looks for signals) is no slower for that.
 TEST(QueueExecutor, AThreadWithLittleTimeHelpsWithWorkThatIsKnownToBeShort) {
-  std::mutex mutex;
-  std::vector<std::thread::id> threads;
-  // The one worker is kept busy with the other queue, so that only a waiting thread could do it.
-  std::atomic<bool> open = false;
-  QueueExecutor executor("test device", 1, [&](const Work&, const std::string& label, auto) {
-    if (label == "busy")
-      while (!open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (label == "longer") std::this_thread::sleep_for(std::chrono::milliseconds(80));
-    std::lock_guard lock(mutex);
-    threads.push_back(std::this_thread::get_id());
-    return okStatus();
-  });
-  QueueId busy = executor.createQueue("busy").value(), queue = executor.createQueue("q").value();
-  auto submit = [&](QueueId to, Work work, const char* label) {
-    return executor.submit(to, std::move(work), nullptr, label, [](Ticket, const ExternalWork*) {}).value();
-  };
-  Ticket blocking = submit(busy, Fill{}, "busy");
-  while (executor.load().work != 1) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the worker has taken it.
   constexpr int64_t kAtMost = 600000, kLittle = 1000;
+  WithoutWorker executor("longer", 80);
   auto late = [](const Status& status) { return status.code() == StatusCode::kDeadlineExceeded; };
   // Fills, however many, say nothing of what a launch takes, and one launch not what all do.
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(executor.wait(submit(queue, Fill{}, "short"), kAtMost).ok());
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(executor.wait(executor.submit(Fill{}, "short"), kAtMost).ok());
   for (int i = 0; i < 8; ++i) {
-    Ticket ticket = submit(queue, Launch{}, "short");
+    Ticket ticket = executor.submit(Launch{}, "short");
     if (i % 7 == 0) {
       EXPECT_TRUE(late(executor.wait(ticket, 20))) << i;
     }
     ASSERT_TRUE(executor.wait(ticket, kAtMost).ok());
   }
-  EXPECT_TRUE(executor.wait(submit(queue, Launch{}, "short"), kLittle).ok());
+  EXPECT_TRUE(executor.wait(executor.submit(Launch{}, "short"), kLittle).ok());
   // More work than any before may take longer; as much again is known.
   Launch large;
   large.workPs = int64_t{1} << 40;
-  Ticket unknown = submit(queue, large, "short");
+  Ticket unknown = executor.submit(large, "short");
   EXPECT_TRUE(late(executor.wait(unknown, kLittle)));
   ASSERT_TRUE(executor.wait(unknown, kAtMost).ok());
-  EXPECT_TRUE(executor.wait(submit(queue, large, "short"), kLittle).ok());
-  ASSERT_TRUE(executor.wait(submit(queue, Launch{}, "longer"), kLittle).ok());  // Nobody could know.
-  Ticket ticket = submit(queue, Launch{}, "short");
+  EXPECT_TRUE(executor.wait(executor.submit(large, "short"), kLittle).ok());
+  ASSERT_TRUE(executor.wait(executor.submit(Launch{}, "longer"), kLittle).ok());  // Nobody could know.
+  Ticket ticket = executor.submit(Launch{}, "short");
   EXPECT_TRUE(late(executor.wait(ticket, kLittle))) << "it might take longer";
   EXPECT_TRUE(executor.wait(ticket, 10 * kLittle).ok()) << "there is time enough";
-  for (int i = 0; i < 400; ++i) ticket = submit(queue, Fill{}, "short");
+  for (int i = 0; i < 400; ++i) ticket = executor.submit(Fill{}, "short");
   ASSERT_TRUE(executor.wait(ticket, kAtMost).ok());
-  EXPECT_TRUE(executor.wait(submit(queue, Launch{}, "short"), kLittle).ok()) << "that was long ago";
-  EXPECT_EQ(threads, std::vector<std::thread::id>(threads.size(), std::this_thread::get_id()));
-  open = true;
-  ASSERT_TRUE(executor.wait(blocking, kAtMost).ok());
+  EXPECT_TRUE(executor.wait(executor.submit(Launch{}, "short"), kLittle).ok()) << "that was long ago";
+  EXPECT_EQ(executor.threads(), std::vector<std::thread::id>(executor.threads().size(), std::this_thread::get_id()));
+  executor.letWorkerGo();
+  ASSERT_TRUE(executor.finish().ok());
 }
 
 TEST(QueueExecutor, UnknownQueuesAndTicketsAreErrors) {
