@@ -8,6 +8,7 @@
 
 #include "pytorch/device/Runtime.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/record/Flush.h"
 
 namespace hpu_torch {
 namespace {
@@ -67,7 +68,7 @@ Block* CachingAllocator::allocate(int64_t asked, c10::StreamId stream) {
       std::lock_guard<std::mutex> lock(mutex_);
       freeDone(/*wait=*/attempt > 0);
       if (Block* block = takeFree(bytes, stream)) return use(block, asked);
-      if (attempt == 1 && releaseSegments() > 0) ++stats_.retries;
+      if (attempt > 0 && releaseSegments() > 0) ++stats_.retries;
     }
     // First as much as usual, then after the cache was given back; at last no more than what is asked for, with waiting
     // for what the device's work still holds.
@@ -76,6 +77,8 @@ Block* CachingAllocator::allocate(int64_t asked, c10::StreamId stream) {
     if (!buffer.ok()) {
       if (attempt == 2 || buffer.status().code() != hpu::StatusCode::kResourceExhausted)
         outOfMemory(asked, buffer.status());
+      // What is recorded keeps what it reads.
+      if (attempt == 1) flush(index_, "memory");
       continue;
     }
     std::lock_guard<std::mutex> lock(mutex_);

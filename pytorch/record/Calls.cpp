@@ -5,6 +5,7 @@
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Runtime.h"
 #include "pytorch/record/Translate.h"
+#include "pytorch/record/WordMap.h"
 
 namespace hpu_torch {
 namespace {
@@ -52,14 +54,17 @@ struct OpEntry {
   const Row* row = nullptr;
   std::string name;
   std::vector<bool> isWritten, isOut;
+  std::vector<bool> isNumber;       ///< Of the schema's type Scalar, or an optional one.
   std::vector<int> resultArgument;  ///< The argument that a result is; -1: none.
   bool hasMeta = false;
 };
 
+constexpr size_t kMostSignatures = 65536;
+
 struct Tables {
   std::mutex mutex;
   std::unordered_map<const void*, std::unique_ptr<OpEntry>> ops;
-  std::unordered_map<std::string, std::shared_ptr<Signature>> signatures;
+  WordMap<Signature> signatures{kMostSignatures};
   int64_t next = 1;
 };
 Tables& tables() {
@@ -82,6 +87,9 @@ const OpEntry& entryOf(const c10::OperatorHandle& op) {
     const bool isCopied = entry->name == "aten::_copy_from" && i == 1;
     entry->isWritten.push_back((alias && alias->isWrite()) || isCopied || entry->row->writes(i));
     entry->isOut.push_back(schema.arguments()[i].is_out() || isCopied);
+    c10::TypePtr type = schema.arguments()[i].type();
+    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    entry->isNumber.push_back(type->kind() == c10::TypeKind::NumberType);
   }
   for (const c10::Argument& result : schema.returns()) {
     int found = entry->name == "aten::_copy_from" ? 1 : -1;
@@ -96,53 +104,64 @@ const OpEntry& entryOf(const c10::OperatorHandle& op) {
   return *entry;
 }
 
-/// Bytes that tell signatures apart, gathered while a call's arguments are looked at.
+/// Numbers that tell signatures apart, gathered while a call's arguments are looked at.
 class Key {
  public:
-  void add(int64_t value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
-  void add(double value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void add(int64_t value) { words_.push_back(value); }
+  void add(double value) {
+    int64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    words_.push_back(bits);
+  }
   void add(c10::IntArrayRef list) {
     add(static_cast<int64_t>(list.size()));
-    bytes_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(int64_t));
+    words_.append(list.begin(), list.end());
   }
   void add(const std::string& text) {
     add(static_cast<int64_t>(text.size()));
-    bytes_ += text;
+    for (char c : text) add(int64_t{c});
   }
   void add(const Tensor& tensor) {
     add(static_cast<int64_t>(tensor.scalar_type()));
     add(tensor.sizes());
-    add(tensor.strides());
+    words_.append(tensor.strides().begin(), tensor.strides().end());
   }
-  const std::string& bytes() const { return bytes_; }
+  Words words() const { return wordsOf(words_); }
 
  private:
-  std::string bytes_;
+  c10::SmallVector<int64_t, 64> words_;
 };
 
 class Reader {
  public:
   Reader(const c10::OperatorHandle& op, const OpEntry& entry, const Stack& stack, RecordedCall& call)
-      : op_(op), entry_(entry), stack_(stack), call_(call), first_(stack.size() - op.schema().arguments().size()) {}
+      : op_(op), entry_(entry), stack_(stack), call_(call), first_(stack.size() - entry.isWritten.size()) {}
 
   bool run() {
     key_.add(reinterpret_cast<int64_t>(&entry_));
-    for (size_t i = 0; i < op_.schema().arguments().size(); ++i)
+    for (size_t i = 0; i < entry_.isWritten.size(); ++i)
       if (!argument(i)) return false;
     if (!device_) return false;
     call_.device = *device_;
     {
       std::lock_guard<std::mutex> lock(tables().mutex);
-      auto found = tables().signatures.find(key_.bytes());
-      if (found != tables().signatures.end()) call_.signature = found->second;
+      call_.signature = tables().signatures.find(key_.words());
     }
     if (!call_.signature) call_.signature = make();
-    if (!call_.signature->refused.empty()) return false;
+    if (!call_.signature->refused.empty() || (call_.signature->hasSeveralTypes && isSharedByTypes())) return false;
     return resizeOutputs();
   }
 
  private:
   const IValue& at(size_t i) const { return stack_[first_ + i]; }
+
+  /// Whether a storage is read as elements of two types, which a graph has no way to express.
+  bool isSharedByTypes() const {
+    for (const Tensor* one : call_.operands)
+      for (const Tensor* other : call_.operands)
+        if (one->storage().is_alias_of(other->storage()) && one->scalar_type() != other->scalar_type()) return true;
+    return false;
+  }
 
   /// A tensor of the device. False: not one that can be recorded.
   bool operand(const Tensor& tensor, size_t i) {
@@ -152,7 +171,7 @@ class Reader {
       return false;
     if (elementTypeOf(tensor.scalar_type()) == hpu::ElementType::kInvalid) return false;
     key_.add(tensor);
-    call_.operands.push_back(tensor);
+    call_.operands.push_back(&tensor);
     call_.writesOperands |= entry_.isWritten[i];
     return true;
   }
@@ -214,16 +233,10 @@ class Reader {
       return true;
     }
     if (value.isGenerator()) return false;
-    if (value.isScalar() && op_.schema().arguments()[i].type()->kind() != c10::TypeKind::IntType &&
-        op_.schema().arguments()[i].real_type()->kind() == c10::TypeKind::NumberType)
-      return scalar(value.toScalar());
+    if (entry_.isNumber[i] && value.isScalar()) return scalar(value.toScalar());
     if (value.isInt()) return key_.add(value.toInt()), true;
     if (value.isBool()) return key_.add(int64_t{value.toBool()}), true;
-    if (value.isDouble()) {
-      // Numbers of optional arguments come as what they are.
-      if (isNumber(i)) return scalar(value.toScalar());
-      return key_.add(value.toDouble()), true;
-    }
+    if (value.isDouble()) return key_.add(value.toDouble()), true;
     if (value.isIntList()) return key_.add(value.toIntVector()), true;
     if (value.isDoubleList()) {
       for (double one : value.toDoubleVector()) key_.add(one);
@@ -240,12 +253,6 @@ class Reader {
     }
     return false;
   }
-  bool isNumber(size_t i) const {
-    c10::TypePtr type = op_.schema().arguments()[i].type();
-    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-    return type->kind() == c10::TypeKind::NumberType;
-  }
-
   // ---- the first call of a kind -------------------------------------------------------------------
 
   std::shared_ptr<Signature> make() {
@@ -254,6 +261,8 @@ class Reader {
     made->name = entry_.name;
     made->where = callSite();
     describe(*made);
+    for (const TensorMeta& operand : made->operands)
+      made->hasSeveralTypes = made->hasSeveralTypes || operand.type != made->operands[0].type;
     if (entry_.hasMeta)
       inferByMeta(*made);
     else
@@ -265,12 +274,8 @@ class Reader {
       if (isInferred) keepFormat(*made);
     }
     std::lock_guard<std::mutex> lock(tables().mutex);
-    std::shared_ptr<Signature>& kept = tables().signatures[key_.bytes()];
-    if (!kept) {
-      made->id = tables().next++;
-      kept = made;
-    }
-    return kept;
+    made->id = tables().next++;
+    return tables().signatures.insert(key_.words(), made);
   }
 
   TensorMeta metaOf(const Tensor& tensor) const {
@@ -315,7 +320,7 @@ class Reader {
           else
             addOperand(member.toTensor());
         }
-      } else if (isNumber(i) && value.isScalar()) {
+      } else if (entry_.isNumber[i] && value.isScalar()) {
         const at::Scalar number = value.toScalar();
         // Factors (alpha, value, ..) do not promote.
         const std::string& called = op_.schema().arguments()[i].name();
@@ -349,7 +354,7 @@ class Reader {
       made.arguments.push_back(std::move(a));
     }
     at::ScalarType common = at::native::result_type(state);
-    if (common == at::ScalarType::Undefined && !call_.operands.empty()) common = call_.operands[0].scalar_type();
+    if (common == at::ScalarType::Undefined && !call_.operands.empty()) common = call_.operands[0]->scalar_type();
     made.common = elementTypeOf(common);
     made.results.resize(op_.schema().returns().size());
     if (made.common == hpu::ElementType::kInvalid)
@@ -427,8 +432,8 @@ class Reader {
   void keepFormat(Signature& made) {
     if (!(entry_.row->flags & Row::kKeepsFormat)) return;
     c10::MemoryFormat format = c10::MemoryFormat::Contiguous;
-    for (const Tensor& tensor : call_.operands)
-      if (tensor.dim() == 4 && tensor.suggest_memory_format() == c10::MemoryFormat::ChannelsLast)
+    for (const Tensor* tensor : call_.operands)
+      if (tensor->dim() == 4 && tensor->suggest_memory_format() == c10::MemoryFormat::ChannelsLast)
         format = c10::MemoryFormat::ChannelsLast;
     for (ResultMeta& result : made.results)
       if (result.operand < 0 && result.isDefined && result.meta.sizes.size() == 4 &&
@@ -446,7 +451,7 @@ class Reader {
       const TensorMeta& now = signature.operands[static_cast<size_t>(result.operand)];
       if (result.meta.sizes == now.sizes && (result.meta.strides == now.strides || hpu::numElements(now.sizes) == 0))
         continue;
-      const Tensor& tensor = call_.operands[static_cast<size_t>(result.operand)];
+      const Tensor& tensor = *call_.operands[static_cast<size_t>(result.operand)];
       tensor.resize_(result.meta.sizes);
       tensor.unsafeGetTensorImpl()->set_sizes_and_strides(result.meta.sizes, result.meta.strides);
       isChanged = true;
@@ -485,8 +490,9 @@ at::ScalarType scalarTypeOf(hpu::ElementType type) {
 void countSignatures(RecordCounts& counts) {
   std::lock_guard<std::mutex> lock(tables().mutex);
   counts.signatures = static_cast<int64_t>(tables().signatures.size());
-  for (const auto& [key, signature] : tables().signatures)
-    if (!signature->refused.empty()) counts.refused[signature->text()] = signature->refused;
+  tables().signatures.forEach([&](const Signature& signature) {
+    if (!signature.refused.empty()) counts.refused[signature.text()] = signature.refused;
+  });
 }
 
 }  // namespace hpu_torch

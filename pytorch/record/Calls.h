@@ -6,6 +6,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <c10/util/SmallVector.h>
+
 #include <memory>
 #include <vector>
 
@@ -17,7 +19,7 @@ namespace hpu_torch {
 
 struct RecordedCall {
   std::shared_ptr<const Signature> signature;
-  std::vector<at::Tensor> operands;
+  c10::SmallVector<const at::Tensor*, 8> operands;  ///< On the stack of the call.
   std::vector<Number> numbers;
   c10::Device device{c10::DeviceType::HPU, 0};
   bool writesOperands = false;

@@ -8,7 +8,6 @@
 #include <c10/core/Stream.h>
 #include <c10/util/intrusive_ptr.h>
 
-#include <atomic>
 #include <unordered_map>
 #include <vector>
 
@@ -36,14 +35,5 @@ struct Pending {
   std::vector<int64_t> key;  ///< The structure: signatures and places.
   bool isEmpty() const { return nodes.empty(); }
 };
-
-/// Compiles it, or finds it compiled, and launches it on its stream. Throws c10::Error. The caller sees to it that
-/// graphs of a device come one after the other, holds no lock that Python's may wait for, and destroys `graph`.
-void runPending(c10::DeviceIndex device, Pending& graph);
-
-struct RunCounters {
-  std::atomic<int64_t> graphs{0}, compiles{0}, hits{0}, compileNs{0}, largest{0};
-};
-RunCounters& runCounters();  ///< Of the process.
 
 }  // namespace hpu_torch

@@ -17,6 +17,8 @@
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Calls.h"
 #include "pytorch/record/Pending.h"
+#include "pytorch/record/Programs.h"
+#include "pytorch/record/Run.h"
 
 namespace hpu_torch {
 namespace {
@@ -86,8 +88,8 @@ void append(Pending& graph, const RecordedCall& call, const std::vector<Tensor>&
   node.signature = call.signature;
   graph.key.push_back(signature.id);
   for (size_t i = 0; i < call.operands.size(); ++i) {
-    const Place place{slotOf(graph, call.operands[i], signature.operands[i].type, false),
-                      call.operands[i].storage_offset()};
+    const Place place{slotOf(graph, *call.operands[i], signature.operands[i].type, false),
+                      call.operands[i]->storage_offset()};
     graph.key.push_back(place.storage);
     graph.key.push_back(place.offset);
     node.operands.push_back(place);
@@ -127,6 +129,11 @@ Tensor allocate(const TensorMeta& meta, at::ScalarType type) {
 void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::DeviceIndex device) {
   if (writesNothing(call)) return;
   DeviceRecorder& recorder = recorderOf(device);
+  ++reasons().nodes;
+  if (!isLazy()) {
+    flush(device, "eager");
+    return runCall(device, call, results);
+  }
   const c10::StreamId stream = currentStreamId(device);
   while (true) {
     const char* conflict = nullptr;
@@ -135,7 +142,7 @@ void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::D
       Pending& graph = *recorder.pending;
       if (!graph.isEmpty() && graph.stream != stream) conflict = "another stream";
       for (size_t i = 0; i < call.operands.size() && !conflict; ++i)
-        if (hasOtherType(graph, call.operands[i], call.signature->operands[i].type))
+        if (hasOtherType(graph, *call.operands[i], call.signature->operands[i].type))
           conflict = "a view of another type";
       if (!conflict) {
         graph.stream = stream;
@@ -146,21 +153,17 @@ void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::D
     if (!conflict) break;
     flush(device, conflict);
   }
-  ++reasons().nodes;
-  if (!isLazy()) {
-    flush(device, "eager");
-  } else if (recorder.size.load(std::memory_order_relaxed) >= maxNodes().load(std::memory_order_relaxed)) {
+  if (recorder.size.load(std::memory_order_relaxed) >= maxNodes().load(std::memory_order_relaxed))
     flush(device, "size");
-  }
 }
 
 void checkOverlaps(const RecordedCall& call) {
   auto checkOne = [&](int written) {
-    const Tensor& target = call.operands[static_cast<size_t>(written)];
-    at::assert_no_internal_overlap(target);
+    const Tensor& target = *call.operands[static_cast<size_t>(written)];
+    if (!target.is_non_overlapping_and_dense()) at::assert_no_internal_overlap(target);
     for (size_t i = 0; i < call.operands.size(); ++i)
-      if (static_cast<int>(i) != written && call.operands[i].storage().is_alias_of(target.storage()))
-        at::assert_no_partial_overlap(target, call.operands[i]);
+      if (static_cast<int>(i) != written && call.operands[i]->storage().is_alias_of(target.storage()))
+        at::assert_no_partial_overlap(target, *call.operands[i]);
   };
   for (const ResultMeta& result : call.signature->results)
     if (result.operand >= 0) checkOne(result.operand);
@@ -224,11 +227,12 @@ void recordCall(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!signature.written.empty() || call.writesOperands) checkOverlaps(call);
   std::vector<Tensor> results(signature.results.size());
   {
-    c10::DeviceGuard guard(call.device);
+    c10::OptionalDeviceGuard guard;
+    if (call.device.index() != currentDevice()) guard.reset_device(call.device);
     for (size_t k = 0; k < results.size(); ++k) {
       const ResultMeta& result = signature.results[k];
       if (result.operand >= 0) {
-        results[k] = call.operands[static_cast<size_t>(result.operand)];
+        results[k] = *call.operands[static_cast<size_t>(result.operand)];
       } else if (result.isDefined) {
         results[k] = allocate(result.meta, scalarTypeOf(result.meta.type));
       }

@@ -1,125 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pytorch/record/Run.h"
+
+#include <ATen/core/Tensor.h>
 #include <c10/core/DeviceGuard.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <mutex>
-#include <optional>
 
-#include "hpu/compiler.h"
-#include "hpu/eager.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
-#include "pytorch/record/Pending.h"
-#include "pytorch/record/Translate.h"
+#include "pytorch/record/Programs.h"
 
 namespace hpu_torch {
 namespace {
 
-/// What a structure was compiled to, beside its recipe.
-struct Plan {
-  std::vector<Binding> inputs, outputs;
-  std::vector<std::pair<size_t, size_t>> numbers;  ///< Input, byte in the block of numbers.
-  size_t numberBytes = 0;
-};
-
-constexpr size_t kMostPlans = 8192;
-
-std::mutex& plansMutex() {
-  static std::mutex& mutex = *new std::mutex;
-  return mutex;
-}
-struct BytesHash {
-  size_t operator()(const hpu::EagerKey& key) const { return key.hash(); }
-};
-using Plans = std::unordered_map<hpu::EagerKey, std::shared_ptr<const Plan>, BytesHash>;
-Plans& plans() {
-  static Plans& all = *new Plans;
-  return all;
-}
-hpu::EagerCache& cache() {
-  static hpu::EagerCache& instance = *new hpu::EagerCache;
-  return instance;
-}
-
-std::shared_ptr<const Plan> findPlan(const hpu::EagerKey& key) {
-  std::lock_guard<std::mutex> lock(plansMutex());
-  auto found = plans().find(key);
-  return found == plans().end() ? nullptr : found->second;
-}
-
-std::shared_ptr<const Plan> planOf(const Translated& translated) {
-  auto plan = std::make_shared<Plan>();
-  plan->inputs = translated.inputs;
-  plan->outputs = translated.outputs;
-  for (size_t i = 0; i < plan->inputs.size(); ++i) {
-    if (plan->inputs[i].number < 0) continue;
-    plan->numbers.emplace_back(i, plan->numberBytes);
-    plan->numberBytes += 8;
-  }
-  return plan;
-}
-
 /// Numbers that launches read, in device memory. Most are the same from step to step: they stay there.
 class NumberBlocks {
  public:
-  /// Kept by the caller until the launch is enqueued.
-  std::shared_ptr<c10::DataPtr> find(OpenDevice& device, c10::StreamId stream, std::string bytes) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    std::string key = std::move(bytes);
-    const size_t size = key.size();
-    const int64_t place = device.index * kStreams + stream;
-    key.append(reinterpret_cast<const char*>(&place), sizeof place);
-    auto found = blocks_.find(key);
-    if (found != blocks_.end()) return found->second;
-    if (blocks_.size() >= kMost) blocks_.clear();  // What launches still read is behind in the stream's order.
-    auto memory = std::make_shared<c10::DataPtr>(allocator()->allocate(size));
-    auto staged = std::make_shared<std::string>(key.substr(0, size));
+  /// Kept by the caller until the launch is enqueued. `words`: the numbers, then device and stream.
+  std::shared_ptr<c10::DataPtr> find(OpenDevice& device, c10::StreamId stream, c10::SmallVector<int64_t, 16>& words) {
+    const size_t count = words.size();
+    words.push_back(device.index * kStreams + stream);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (auto found = blocks_.find(wordsOf(words))) return found;
+    }
+    // Without the lock: when memory is short, this runs what other threads have recorded.
+    const size_t bytes = count * sizeof(int64_t);
+    auto memory = std::make_shared<c10::DataPtr>(allocator()->allocate(bytes));
+    auto staged = std::make_shared<std::vector<int64_t>>(words.begin(), words.begin() + static_cast<int64_t>(count));
     check(device.streams->get(stream).copyToDevice(deviceAddress(memory->get()), staged->data(),
-                                                   static_cast<int64_t>(size)),
+                                                   static_cast<int64_t>(bytes)),
           "copying numbers to the device");
-    device.streams->keepUntilDone(stream, staged, static_cast<int64_t>(size));
-    blocks_.emplace(std::move(key), memory);
-    return memory;
+    device.streams->keepUntilDone(stream, staged, static_cast<int64_t>(bytes));
+    std::lock_guard<std::mutex> lock(mutex_);
+    return blocks_.insert(wordsOf(words), memory);
   }
 
  private:
-  static constexpr size_t kMost = 1024;
+  // What is dropped goes to later allocations of the stream, behind the launches that still read it.
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<c10::DataPtr>> blocks_;
+  WordMap<c10::DataPtr> blocks_{1024};
 };
 NumberBlocks& numberBlocks() {
   static NumberBlocks& blocks = *new NumberBlocks;
   return blocks;
 }
 
-std::string numbersOf(const Plan& plan, const Pending& graph) {
-  std::string bytes(plan.numberBytes, '\0');
-  for (auto [input, at] : plan.numbers) {
-    const Binding& binding = plan.inputs[input];
-    const Number& number = graph.numbers[static_cast<size_t>(binding.node)][static_cast<size_t>(binding.number)];
-    if (binding.type == hpu::ElementType::kF32) {
-      const auto value = static_cast<float>(number.real);
-      std::memcpy(bytes.data() + at, &value, sizeof value);
-    } else {
-      std::memcpy(bytes.data() + at, &number.integer, sizeof number.integer);
-    }
-  }
-  return bytes;
+int64_t wordOf(const Number& number, hpu::ElementType type) {
+  if (type != hpu::ElementType::kF32) return number.integer;
+  const auto value = static_cast<float>(number.real);
+  int64_t word = 0;
+  std::memcpy(&word, &value, sizeof value);
+  return word;
 }
 
-std::string describe(const Pending& graph) {
-  const std::string first = graph.nodes[0].signature->text();
-  return graph.nodes.size() == 1 ? first : "a graph of " + std::to_string(graph.nodes.size()) + " ops from " + first;
+/// `addressOf(binding)` is the address of an input or output, `numberOf(binding)` a run-time number.
+template <typename AddressOf, typename NumberOf>
+hpu::Status launch(OpenDevice& device, c10::StreamId stream, const Program& program, const AddressOf& addressOf,
+                   const NumberOf& numberOf) {
+  thread_local hpu::LaunchArguments& arguments = *new hpu::LaunchArguments;
+  arguments.inputs.clear();
+  arguments.outputs.clear();
+  for (const Binding& binding : program.inputs) arguments.inputs.push_back(binding.number < 0 ? addressOf(binding) : 0);
+  for (const Binding& binding : program.outputs) arguments.outputs.push_back(addressOf(binding));
+  std::shared_ptr<c10::DataPtr> block;
+  if (!program.numbers.empty()) {
+    c10::SmallVector<int64_t, 16> words;
+    for (size_t input : program.numbers)
+      words.push_back(wordOf(numberOf(program.inputs[input]), program.inputs[input].type));
+    block = numberBlocks().find(device, stream, words);
+    uint64_t address = deviceAddress(block->get());
+    for (size_t input : program.numbers) {
+      arguments.inputs[input] = address;
+      address += sizeof(int64_t);
+    }
+  }
+  arguments.inputShapes = program.inputShapes;
+  ++runCounters().graphs;
+  return program.executable.launch(device.streams->get(stream), arguments);
 }
 
 }  // namespace
-
-RunCounters& runCounters() {
-  static RunCounters& counters = *new RunCounters;
-  return counters;
-}
 
 void runPending(c10::DeviceIndex index, Pending& graph) {
   OpenDevice& device = open(index);
@@ -134,8 +96,7 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
   setCurrentStreamId(index, graph.stream);
 
   std::vector<bool> isAlive(graph.slots.size());
-  hpu::EagerKey::Builder builder;
-  builder.add(graph.key.data(), graph.key.size() * sizeof(int64_t));
+  std::vector<int64_t>& key = graph.key;
   int64_t bits = 1;
   for (size_t s = 0; s < graph.slots.size(); ++s) {
     Pending::Slot& slot = graph.slots[s];
@@ -148,65 +109,126 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
       }
     }
     bits = bits << 1 | (isAlive[s] ? 1 : 0);
-    if (s % 62 == 61) builder.add(bits), bits = 1;
+    if (s % 62 == 61) key.push_back(bits), bits = 1;
   }
-  builder.add(bits).add(static_cast<int64_t>(device.device.info().target));
-  const hpu::EagerKey key = builder.build();
+  key.push_back(bits);
+  key.push_back(index);
 
-  RunCounters& counters = runCounters();
-  std::shared_ptr<const Plan> plan = findPlan(key);
-  bool isCompiled = false;
-  std::optional<Translated> translated;
-  auto compile = [&]() -> hpu::StatusOr<hpu::Recipe> {
-    isCompiled = true;
-    const auto start = std::chrono::steady_clock::now();
-    if (!translated) {  // The recipe was dropped, its plan was not.
-      hpu::StatusOr<Translated> again = translate(graph.nodes, isAlive);
-      if (!again.ok()) return again.status();
-      translated = std::move(again).value();
+  std::shared_ptr<const Program> program = findProgram(wordsOf(key));
+  if (program)
+    ++runCounters().hits;
+  else
+    program = makeProgram(device.device, wordsOf(key), graph.nodes, isAlive);
+  if (program->outputs.empty()) return;
+  const auto nodes = static_cast<int64_t>(graph.nodes.size());
+  if (nodes > runCounters().largest) runCounters().largest = nodes;
+  const hpu::Status launched = launch(
+      device, graph.stream, *program,
+      [&](const Binding& binding) {
+        const Pending::Slot& slot = graph.slots[static_cast<size_t>(binding.storage)];
+        return deviceAddress(slot.kept->data()) + static_cast<uint64_t>(binding.byteOffset);
+      },
+      [&](const Binding& binding) {
+        return graph.numbers[static_cast<size_t>(binding.node)][static_cast<size_t>(binding.number)];
+      });
+  if (!launched.ok()) raise(launched, "launching " + describe(graph.nodes));
+}
+
+namespace {
+
+/// The memory of one call: its operands, then results of its own. Places count from the lowest tensor of a storage, so
+/// that equal calls on other parts of a storage have equal structures.
+class CallMemory {
+ public:
+  CallMemory(const RecordedCall& call, const std::vector<at::Tensor>& results) : call_(call) {
+    for (const at::Tensor* tensor : call.operands) add(*tensor);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const ResultMeta& result = call.signature->results[k];
+      if (result.operand < 0 && result.isDefined) add(results[k]);
     }
-    hpu::CompileOptions options;
-    options.target = device.device.info().target;
-    options.cpu = "native";
-    hpu::StatusOr<hpu::CompileResult> result = hpu::compile(translated->graph, options);
-    counters.compileNs +=
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
-    if (!result.ok()) return result.status();
-    return result->recipe;
-  };
-  if (!plan) {
-    hpu::StatusOr<Translated> made = translate(graph.nodes, isAlive);
-    if (!made.ok()) raise(made.status(), "translating " + describe(graph));
-    translated = std::move(made).value();
-    plan = planOf(*translated);
-    std::lock_guard<std::mutex> lock(plansMutex());
-    if (plans().size() >= kMostPlans) plans().clear();
-    plans()[key] = plan;
   }
-  // What is written is seen by nobody: nothing to do.
-  if (plan->outputs.empty()) return;
-  hpu::StatusOr<hpu::Executable> executable = cache().executable(device.device, key, compile);
-  if (!executable.ok()) raise(executable.status(), "compiling " + describe(graph));
-  ++counters.graphs;
-  if (static_cast<int64_t>(graph.nodes.size()) > counters.largest)
-    counters.largest = static_cast<int64_t>(graph.nodes.size());
-  ++(isCompiled ? counters.compiles : counters.hits);
 
-  hpu::LaunchArguments arguments;
-  std::shared_ptr<c10::DataPtr> block;
-  if (plan->numberBytes > 0) block = numberBlocks().find(device, graph.stream, numbersOf(*plan, graph));
-  const uint64_t numbers = block ? deviceAddress(block->get()) : 0;
-  auto addressOf = [&](const Binding& binding) {
-    const Pending::Slot& slot = graph.slots[static_cast<size_t>(binding.storage)];
-    return deviceAddress(slot.kept->data()) + static_cast<uint64_t>(binding.byteOffset);
+  /// How its tensors share storages; nothing where none do.
+  void addTo(c10::SmallVector<int64_t, 16>& key) const {
+    if (storages_.size() == tensors_.size()) return;
+    for (const Tensor& tensor : tensors_) {
+      key.push_back(tensor.storage);
+      key.push_back(placeOf(tensor).offset);
+    }
+  }
+
+  Node node() const {
+    Node node;
+    node.signature = call_.signature;
+    size_t next = 0;
+    for (size_t i = 0; i < call_.operands.size(); ++i) node.operands.push_back(placeOf(tensors_[next++]));
+    for (const ResultMeta& result : call_.signature->results) {
+      Place place;
+      if (result.operand >= 0)
+        place = node.operands[static_cast<size_t>(result.operand)];
+      else if (result.isDefined)
+        place = placeOf(tensors_[next++]);
+      node.results.push_back(place);
+    }
+    return node;
+  }
+
+  size_t storages() const { return storages_.size(); }
+  uint64_t addressOf(const Binding& binding) const {
+    const Tensor& lowest = tensors_[static_cast<size_t>(storages_[static_cast<size_t>(binding.storage)].lowest)];
+    return deviceAddress(lowest.tensor->data_ptr()) + static_cast<uint64_t>(binding.byteOffset);
+  }
+
+ private:
+  struct Tensor {
+    const at::Tensor* tensor;
+    int storage;
   };
-  arguments.inputs.reserve(plan->inputs.size());
-  arguments.outputs.reserve(plan->outputs.size());
-  for (const Binding& binding : plan->inputs) arguments.inputs.push_back(binding.number < 0 ? addressOf(binding) : 0);
-  for (auto [input, at] : plan->numbers) arguments.inputs[input] = numbers + at;
-  for (const Binding& binding : plan->outputs) arguments.outputs.push_back(addressOf(binding));
-  const hpu::Status launched = executable->launch(device.streams->get(graph.stream), arguments);
-  if (!launched.ok()) raise(launched, "launching " + describe(graph));
+  struct Storage {
+    const c10::StorageImpl* storage;
+    int lowest;  ///< Of the tensors.
+  };
+
+  void add(const at::Tensor& tensor) {
+    const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+    const int next = static_cast<int>(tensors_.size());
+    size_t s = 0;
+    while (s < storages_.size() && storages_[s].storage != storage) ++s;
+    if (s == storages_.size())
+      storages_.push_back({storage, next});
+    else if (tensor.storage_offset() < tensors_[static_cast<size_t>(storages_[s].lowest)].tensor->storage_offset())
+      storages_[s].lowest = next;
+    tensors_.push_back({&tensor, static_cast<int>(s)});
+  }
+  Place placeOf(const Tensor& tensor) const {
+    const int lowest = storages_[static_cast<size_t>(tensor.storage)].lowest;
+    return {tensor.storage,
+            tensor.tensor->storage_offset() - tensors_[static_cast<size_t>(lowest)].tensor->storage_offset()};
+  }
+
+  const RecordedCall& call_;
+  c10::SmallVector<Tensor, 8> tensors_;
+  c10::SmallVector<Storage, 8> storages_;
+};
+
+}  // namespace
+
+void runCall(c10::DeviceIndex index, const RecordedCall& call, const std::vector<at::Tensor>& results) {
+  OpenDevice& device = open(index);
+  const CallMemory memory(call, results);
+  // Negative: no graph's key begins so.
+  c10::SmallVector<int64_t, 16> key = {-call.signature->id, index};
+  memory.addTo(key);
+  std::shared_ptr<const Program> program = findProgram(wordsOf(key));
+  if (program)
+    ++runCounters().hits;
+  else
+    program = makeProgram(device.device, wordsOf(key), {memory.node()}, std::vector<bool>(memory.storages(), true));
+  if (program->outputs.empty()) return;
+  const hpu::Status launched = launch(
+      device, currentStreamId(index), *program, [&](const Binding& binding) { return memory.addressOf(binding); },
+      [&](const Binding& binding) { return call.numbers[static_cast<size_t>(binding.number)]; });
+  if (!launched.ok()) raise(launched, "launching " + call.signature->text());
 }
 
 }  // namespace hpu_torch

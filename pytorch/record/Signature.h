@@ -66,6 +66,7 @@ struct Signature {
   std::vector<ResultMeta> results;                       ///< As many as the schema has.
   std::vector<int> written;                              ///< Operands that are written and are no result.
   hpu::ElementType common = hpu::ElementType::kInvalid;  ///< What PyTorch promotes the operands to.
+  bool hasSeveralTypes = false;                          ///< Of operands.
   int64_t id = 0;                                        ///< Of this process.
   std::string refused;                                   ///< Why it cannot be compiled; empty: it can.
 

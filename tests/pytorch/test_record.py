@@ -306,3 +306,14 @@ def test_random_views_and_writes(seed):
     for expected, result in zip(random_program("cpu", 100 * seed), random_program("hpu", 100 * seed)):
         assert expected.stride() == result.stride() and expected.shape == result.shape
         torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_one_memory_as_two_types():
+    fallback.allow("all")
+    x = numbers(5)
+    expected = x * x.view(torch.int32)
+    there = x.to("hpu")
+    assert torch.equal((there * there.view(torch.int32)).cpu(), expected)
+    view = there.view(torch.int32)
+    there += 1
+    assert torch.equal(view.cpu(), (x + 1).view(torch.int32))

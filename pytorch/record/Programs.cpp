@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pytorch/record/Programs.h"
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include "hpu/compiler.h"
+#include "hpu/eager.h"
+#include "pytorch/device/Runtime.h"
+
+namespace hpu_torch {
+namespace {
+
+constexpr size_t kMostPrograms = 8192;
+
+struct Programs {
+  std::mutex mutex;
+  WordMap<const Program> map{kMostPrograms};
+  hpu::EagerCache recipes;
+};
+Programs& programs() {
+  static Programs& instance = *new Programs;
+  return instance;
+}
+
+hpu::StatusOr<hpu::Recipe> compile(const hpu::Device& device, const hpu::Graph& graph) {
+  const auto start = std::chrono::steady_clock::now();
+  hpu::CompileOptions options;
+  options.target = device.info().target;
+  options.cpu = "native";
+  hpu::StatusOr<hpu::CompileResult> result = hpu::compile(graph, options);
+  ++runCounters().compiles;
+  runCounters().compileNs +=
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+  if (!result.ok()) return result.status();
+  return result->recipe;
+}
+
+}  // namespace
+
+RunCounters& runCounters() {
+  static RunCounters& counters = *new RunCounters;
+  return counters;
+}
+
+std::string describe(const std::vector<Node>& nodes) {
+  const std::string first = nodes[0].signature->text();
+  return nodes.size() == 1 ? first : "a graph of " + std::to_string(nodes.size()) + " ops from " + first;
+}
+
+std::shared_ptr<const Program> findProgram(Words key) {
+  std::lock_guard<std::mutex> lock(programs().mutex);
+  return programs().map.find(key);
+}
+
+std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
+                                           const std::vector<bool>& isAlive) {
+  hpu::StatusOr<Translated> translated = translate(nodes, isAlive);
+  if (!translated.ok()) raise(translated.status(), "translating " + describe(nodes));
+  auto program = std::make_shared<Program>();
+  program->inputs = translated->inputs;
+  program->outputs = translated->outputs;
+  for (size_t i = 0; i < program->inputs.size(); ++i)
+    if (program->inputs[i].number >= 0) program->numbers.push_back(i);
+  // Where what is written is seen by nobody there is nothing to do.
+  if (!program->outputs.empty()) {
+    const hpu::EagerKey name = hpu::EagerKey::Builder().add(key.data, key.count * sizeof(int64_t)).build();
+    hpu::StatusOr<hpu::Executable> executable =
+        programs().recipes.executable(device, name, [&] { return compile(device, translated->graph); });
+    if (!executable.ok()) raise(executable.status(), "compiling " + describe(nodes));
+    program->executable = *executable;
+  }
+  std::lock_guard<std::mutex> lock(programs().mutex);
+  return programs().map.insert(key, std::move(program));
+}
+
+}  // namespace hpu_torch
