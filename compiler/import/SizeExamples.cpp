@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/import/SizeExamples.h"
+#include "hpu/size_examples.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,10 +19,11 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 
-namespace hpu::importer {
+namespace hpu {
 
 using namespace mlir;
 using base::strCat;
+using importer::SizeGuess;
 using ir::SymDim;
 using ir::SymShape;
 using shape::DimExpr;
@@ -47,7 +48,7 @@ class Freer {
       SymShape shape = ir::symShape(ir::tensorOf(argument));
       for (size_t d = 0; d < shape.size(); ++d)
         if (const std::string& name = examples_.inputs[i][d]; !name.empty())
-          shape[d] = ir::dimOf(context, DimExpr::symbol(name));
+          shape[d] = ir::dimOf(context, DimExpr::parse(name));
       std::vector<mlir::Value> others;
       for (func::FuncOp each : mains_) others.push_back(each.getArgument(i));
       HPU_RETURN_IF_ERROR(setType(strCat("input ", i), others, shape));
@@ -217,12 +218,7 @@ class Freer {
       value = make("cast", {value}, {attribute("to", f32)});
     }
     if (value && part) {
-      OperationState state(op->getLoc(), "hpu.constant");
-      state.addAttribute("value", scalar(b, *part));
-      state.addTypes(RankedTensorType::get({1}, b.getF32Type()));
-      Operation* scale = b.create(state);
-      for (Operation* each : ops) numbers_[scale] = numbers_[each];
-      value = make("div", {scale->getResult(0), value}, {});
+      value = make("div", {constantOf(b, ops, *part), value}, {});
     }
     if (value && values.front().rank() != 1) {
       SmallVector<int64_t> shape(static_cast<size_t>(values.front().rank()), 1);
@@ -243,8 +239,15 @@ class Freer {
     return setType("a constant", results, ir::symShape(ir::tensorOf(value)));
   }
 
-  static ElementsAttr scalar(OpBuilder& b, double value) {
-    return DenseElementsAttr::get(RankedTensorType::get({1}, b.getF32Type()), static_cast<float>(value));
+  /// An f32 number of one dim, which stands where `ops` do.
+  mlir::Value constantOf(OpBuilder& b, const std::vector<Operation*>& ops, double value) {
+    const auto type = RankedTensorType::get({1}, b.getF32Type());
+    OperationState state(ops.front()->getLoc(), "hpu.constant");
+    state.addAttribute("value", DenseElementsAttr::get(type, static_cast<float>(value)));
+    state.addTypes(type);
+    Operation* made = b.create(state);
+    for (Operation* each : ops) numbers_[made] = numbers_[each];
+    return made->getResult(0);
   }
 
   /// Numbers without a fraction that floats hold exactly.
@@ -342,10 +345,33 @@ class Freer {
 
 }  // namespace
 
-Status freeSizes(const std::vector<Graph*>& graphs, const SizeExamples& examples) {
+Status freeSizes(const std::vector<Graph*>& graphs, const SizeExamples& examples, size_t /*examplesBytes*/) {
   if (graphs.size() < 2 || graphs.size() != examples.sizes.size())
     return invalidArgument("sizes are freed by two or more examples, each with its sizes");
+  std::vector<std::vector<TensorInfo>> inputs;
+  for (Graph* graph : graphs) {
+    if (!graph) return invalidArgument("an example is null");
+    inputs.push_back(graph->inputs());
+    if (inputs.back().size() != examples.inputs.size())
+      return invalidArgument(strCat("an example has ", inputs.back().size(), " inputs, and dimensions of ",
+                                    examples.inputs.size(), " are named"));
+  }
+  for (size_t k = 0; k < graphs.size(); ++k)
+    for (size_t i = 0; i < inputs[k].size(); ++i) {
+      const Shape& shape = inputs[k][i].type.shape;
+      const std::vector<std::string>& names = examples.inputs[i];
+      if (shape.size() != names.size())
+        return invalidArgument(strCat("input ", i, " of example ", k, " has ", shape.size(), " dimensions, and ",
+                                      names.size(), " are named"));
+      for (size_t d = 0; d < shape.size(); ++d) {
+        const int64_t said = names[d].empty() ? inputs[0][i].type.shape[d]
+                                              : DimExpr::parse(names[d]).evaluate(examples.sizes[k]).value_or(-1);
+        if (shape[d] != said)
+          return invalidArgument(strCat("size ", d, " of input ", i, " of example ", k, " is ", shape[d],
+                                        ", which is not what '", names[d], "' is said to be"));
+      }
+    }
   return Freer(graphs, examples).run();
 }
 
-}  // namespace hpu::importer
+}  // namespace hpu

@@ -138,6 +138,7 @@ Block* CachingAllocator::takeFree(int64_t bytes, c10::StreamId stream) {
 Block* CachingAllocator::use(Block* block, int64_t asked) {
   block->state = Block::State::kUsed;
   block->asked = asked;
+  block->sizes.clear();
   stats_.used += block->bytes;
   stats_.usedPeak = std::max(stats_.usedPeak, stats_.used);
   stats_.largest = std::max(stats_.largest, block->bytes);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <c10/core/Stream.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <list>
@@ -39,6 +40,7 @@ struct Block {
   } state = State::kFree;
   Block *before = nullptr, *after = nullptr;  ///< Neighbours in the segment.
   std::vector<c10::StreamId> users;           ///< Other streams that were given it.
+  c10::SmallVector<int64_t, 5> sizes;         ///< Of the tensor that it was taken for, in the order of memory.
 };
 
 /// What was taken from the device in one piece.

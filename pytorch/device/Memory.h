@@ -3,6 +3,8 @@
 #pragma once
 
 #include <c10/core/Allocator.h>
+#include <c10/core/Storage.h>
+#include <c10/util/ArrayRef.h>
 
 #include <cstdint>
 
@@ -24,6 +26,8 @@ inline uint64_t deviceAddress(const void* storageAddress) {
 
 /// Of tensors on the current device, for its current stream.
 c10::Allocator* allocator();
+/// Remembers, for as long as the memory lives, what dense tensor it was taken for: views of it may not show its sizes.
+void noteSizes(const c10::Storage& storage, c10::IntArrayRef sizes, c10::IntArrayRef strides);
 /// The block of a tensor's storage; null for an empty storage, and for memory that is not of allocator().
 Block* blockOf(const c10::DataPtr& data);
 

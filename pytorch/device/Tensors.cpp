@@ -34,16 +34,21 @@ c10::Device checkedDevice(optional<c10::Device> device, optional<c10::Layout> la
   return {kHpu, checkedIndex(device ? device->index() : static_cast<c10::DeviceIndex>(-1))};
 }
 
+Tensor noted(Tensor tensor) {
+  noteSizes(tensor.storage(), tensor.sizes(), tensor.strides());
+  return tensor;
+}
+
 Tensor emptyMemoryFormat(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
                          optional<c10::Device> device, optional<bool> pinned, optional<c10::MemoryFormat> format) {
   c10::DeviceGuard guard(checkedDevice(device, layout, pinned));
-  return at::detail::empty_generic(size, allocator(), kKeys, c10::dtype_or_default(dtype), format);
+  return noted(at::detail::empty_generic(size, allocator(), kKeys, c10::dtype_or_default(dtype), format));
 }
 
 Tensor emptyStrided(IntArrayRef size, IntArrayRef stride, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
                     optional<c10::Device> device, optional<bool> pinned) {
   c10::DeviceGuard guard(checkedDevice(device, layout, pinned));
-  return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
+  return noted(at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
 /// Zeros without memory are a key of the CPU's and CUDA's; here they are zeros.

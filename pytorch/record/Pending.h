@@ -26,6 +26,7 @@ struct Pending {
     c10::weak_intrusive_ptr<c10::StorageImpl> made;  ///< Of that.
     hpu::ElementType type;
     bool isWritten = false;
+    hpu::Shape sizes;  ///< Of the tensor that its memory was taken for; empty where nobody knows.
   };
   c10::StreamId stream = 0;
   std::vector<Node> nodes;

@@ -3,11 +3,10 @@
 
 #include <chrono>
 #include <mutex>
-#include <optional>
 
-#include "hpu/compiler.h"
 #include "hpu/eager.h"
 #include "pytorch/device/Runtime.h"
+#include "pytorch/record/Sizes.h"
 
 namespace hpu_torch {
 namespace {
@@ -24,9 +23,15 @@ Programs& programs() {
   return instance;
 }
 
-hpu::StatusOr<hpu::Recipe> compile(const hpu::Device& device, const hpu::Graph& graph) {
+}  // namespace
+
+RunCounters& runCounters() {
+  static RunCounters& counters = *new RunCounters;
+  return counters;
+}
+
+hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Graph& graph, hpu::CompileOptions options) {
   const auto start = std::chrono::steady_clock::now();
-  hpu::CompileOptions options;
   options.target = device.info().target;
   options.cpu = "native";
   hpu::StatusOr<hpu::CompileResult> result = hpu::compile(graph, options);
@@ -35,13 +40,6 @@ hpu::StatusOr<hpu::Recipe> compile(const hpu::Device& device, const hpu::Graph& 
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
   if (!result.ok()) return result.status();
   return result->recipe;
-}
-
-}  // namespace
-
-RunCounters& runCounters() {
-  static RunCounters& counters = *new RunCounters;
-  return counters;
 }
 
 std::string describe(const std::vector<Node>& nodes) {
@@ -55,8 +53,8 @@ std::shared_ptr<const Program> findProgram(Words key) {
 }
 
 std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
-                                           const std::vector<bool>& isAlive) {
-  hpu::StatusOr<Translated> translated = translate(nodes, isAlive);
+                                           const std::vector<Storage>& storages) {
+  hpu::StatusOr<Translated> translated = translate(nodes, storages);
   if (!translated.ok()) raise(translated.status(), "translating " + describe(nodes));
   auto program = std::make_shared<Program>();
   program->inputs = translated->inputs;
@@ -65,11 +63,18 @@ std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key,
     if (program->inputs[i].number >= 0) program->numbers.push_back(i);
   // Where what is written is seen by nobody there is nothing to do.
   if (!program->outputs.empty()) {
-    const hpu::EagerKey name = hpu::EagerKey::Builder().add(key.data, key.count * sizeof(int64_t)).build();
-    hpu::StatusOr<hpu::Executable> executable =
-        programs().recipes.executable(device, name, [&] { return compile(device, translated->graph); });
-    if (!executable.ok()) raise(executable.status(), "compiling " + describe(nodes));
-    program->executable = *executable;
+    SizedExecutable shared;
+    std::string why;
+    if (shareSizes(device, nodes, storages, *translated, shared, why)) {
+      program->executable = std::move(shared.executable);
+      program->inputShapes = std::move(shared.inputShapes);
+    } else {
+      const hpu::EagerKey name = hpu::EagerKey::Builder().add(key.data, key.count * sizeof(int64_t)).build();
+      hpu::StatusOr<hpu::Executable> executable =
+          programs().recipes.executable(device, name, [&] { return compileFor(device, translated->graph, {}); });
+      if (!executable.ok()) raise(executable.status(), "compiling " + describe(nodes));
+      program->executable = *executable;
+    }
   }
   std::lock_guard<std::mutex> lock(programs().mutex);
   return programs().map.insert(key, std::move(program));

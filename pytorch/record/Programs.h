@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "hpu/compiler.h"
 #include "hpu/device.h"
 #include "hpu/executable.h"
 #include "pytorch/record/Signature.h"
@@ -28,10 +29,13 @@ struct Program {
 /// Of a structure by its key on a device; null when there is none. Any thread.
 std::shared_ptr<const Program> findProgram(Words key);
 
-/// Translates and compiles. `isAlive` as for translate(). Throws c10::Error, which names the op, its shapes and the
+/// Translates and compiles. `storages` as for translate(). Throws c10::Error, which names the op, its shapes and the
 /// program's line. Any thread; threads that need the same structure compile it once.
 std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
-                                           const std::vector<bool>& isAlive);
+                                           const std::vector<Storage>& storages);
+
+/// Counted; `options` say what is not the device's matter.
+hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Graph& graph, hpu::CompileOptions options);
 
 /// "aten::add(f32[2]), called at .." or "a graph of 12 ops from aten::add(..)".
 std::string describe(const std::vector<Node>& nodes);

@@ -69,7 +69,8 @@ int slotOf(Pending& graph, const Tensor& tensor, hpu::ElementType type, bool isN
   auto [found, isFirst] = graph.index.emplace(storage, static_cast<int>(graph.slots.size()));
   if (isFirst) {
     auto held = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
-    Pending::Slot slot{{}, c10::weak_intrusive_ptr<c10::StorageImpl>(held), type, false};
+    Pending::Slot slot{{}, c10::weak_intrusive_ptr<c10::StorageImpl>(held), type, false, {}};
+    if (const Block* block = blockOf(storage->data_ptr())) slot.sizes.assign(block->sizes.begin(), block->sizes.end());
     if (!isNew) slot.kept = std::move(held);
     graph.slots.push_back(std::move(slot));
   }
@@ -121,8 +122,10 @@ bool writesNothing(const RecordedCall& call) {
 }
 
 Tensor allocate(const TensorMeta& meta, at::ScalarType type) {
-  return at::detail::empty_strided_generic(meta.sizes, meta.strides, allocator(),
-                                           c10::DispatchKeySet(c10::DispatchKey::HPU), type);
+  Tensor tensor = at::detail::empty_strided_generic(meta.sizes, meta.strides, allocator(),
+                                                    c10::DispatchKeySet(c10::DispatchKey::HPU), type);
+  noteSizes(tensor.storage(), meta.sizes, meta.strides);
+  return tensor;
 }
 
 /// Appends the call, and runs the graph when it is time to.

@@ -81,6 +81,12 @@ hpu::Status launch(OpenDevice& device, c10::StreamId stream, const Program& prog
   return program.executable.launch(device.streams->get(stream), arguments);
 }
 
+std::vector<Storage> storagesOf(const Pending& graph, const std::vector<bool>& isAlive) {
+  std::vector<Storage> storages;
+  for (size_t s = 0; s < graph.slots.size(); ++s) storages.push_back({isAlive[s], graph.slots[s].sizes});
+  return storages;
+}
+
 }  // namespace
 
 void runPending(c10::DeviceIndex index, Pending& graph) {
@@ -118,7 +124,7 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
   if (program)
     ++runCounters().hits;
   else
-    program = makeProgram(device.device, wordsOf(key), graph.nodes, isAlive);
+    program = makeProgram(device.device, wordsOf(key), graph.nodes, storagesOf(graph, isAlive));
   if (program->outputs.empty()) return;
   const auto nodes = static_cast<int64_t>(graph.nodes.size());
   if (nodes > runCounters().largest) runCounters().largest = nodes;
@@ -184,7 +190,7 @@ class CallMemory {
     const at::Tensor* tensor;
     int storage;
   };
-  struct Storage {
+  struct Shared {
     const c10::StorageImpl* storage;
     int lowest;  ///< Of the tensors.
   };
@@ -208,7 +214,7 @@ class CallMemory {
 
   const RecordedCall& call_;
   c10::SmallVector<Tensor, 8> tensors_;
-  c10::SmallVector<Storage, 8> storages_;
+  c10::SmallVector<Shared, 8> storages_;
 };
 
 }  // namespace
@@ -223,7 +229,7 @@ void runCall(c10::DeviceIndex index, const RecordedCall& call, const std::vector
   if (program)
     ++runCounters().hits;
   else
-    program = makeProgram(device.device, wordsOf(key), {memory.node()}, std::vector<bool>(memory.storages(), true));
+    program = makeProgram(device.device, wordsOf(key), {memory.node()}, std::vector<Storage>(memory.storages()));
   if (program->outputs.empty()) return;
   const hpu::Status launched = launch(
       device, currentStreamId(index), *program, [&](const Binding& binding) { return memory.addressOf(binding); },

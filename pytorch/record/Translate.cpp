@@ -71,14 +71,15 @@ struct Piece {
 
 class Translation {
  public:
-  Translation(const std::vector<Node>& nodes, const std::vector<bool>& isAlive) : nodes_(nodes), isAlive_(isAlive) {}
+  Translation(const std::vector<Node>& nodes, const std::vector<Storage>& storages)
+      : nodes_(nodes), storages_(storages) {}
 
   hpu::StatusOr<Translated> run() {
     makePieces();
     for (size_t n = 0; n < nodes_.size(); ++n) HPU_RETURN_IF_ERROR(node(n));
     Emitter e(result_.graph, "outputs");
     for (Piece& piece : pieces_) {
-      if (!piece.isWritten || !isAlive_[static_cast<size_t>(piece.storage)]) continue;
+      if (!piece.isWritten || !storages_[static_cast<size_t>(piece.storage)].isAlive) continue;
       Value v = physical(e, piece);
       HPU_RETURN_IF_ERROR(e.status());
       HPU_RETURN_IF_ERROR(result_.graph.output(strCat("out", result_.outputs.size()), v));
@@ -144,6 +145,13 @@ class Translation {
     return base == 0 && hpu::numElements(meta.sizes) == piece.end - piece.begin;
   }
 
+  /// The sizes of the tensor that a piece is all of; null where they are not known.
+  const Shape* madeAs(const Piece& piece) const {
+    const Shape& sizes = storages_[static_cast<size_t>(piece.storage)].sizes;
+    const bool isAll = piece.begin == 0 && !sizes.empty() && hpu::numElements(sizes) == piece.end;
+    return isAll ? &sizes : nullptr;
+  }
+
   /// The piece's value in the order of memory.
   Value physical(Emitter& e, Piece& piece) {
     Ints order;
@@ -154,7 +162,8 @@ class Translation {
   void flatten(Emitter& e, Piece& piece) {
     const int64_t count = piece.end - piece.begin;
     if (!piece.value.handle) {
-      piece.value = input(e, {piece.type, {count}}, bindingOf(piece));
+      const Shape* made = madeAs(piece);
+      piece.value = e.reshape(input(e, {piece.type, made ? *made : Shape{count}}, bindingOf(piece)), {count});
     } else {
       piece.value = e.reshape(physical(e, piece), {count});
     }
@@ -167,7 +176,9 @@ class Translation {
     const int64_t base = place.offset - piece.begin;
     Ints order;
     const bool isWhole = covers(piece, meta, base) && denseOrder(meta, order);
-    if (!piece.value.handle && isWhole) {
+    // Sizes that the view has joined are still seen in what its memory was made for.
+    const Shape* made = madeAs(piece);
+    if (!piece.value.handle && isWhole && (!made || made->size() <= meta.sizes.size())) {
       Value v = input(e, {piece.type, permuted(meta.sizes, order)}, bindingOf(piece));
       piece.value = e.transpose(v, inverseOf(order));
       piece.view = meta;
@@ -224,7 +235,7 @@ class Translation {
   }
 
   const std::vector<Node>& nodes_;
-  const std::vector<bool>& isAlive_;
+  const std::vector<Storage>& storages_;
   std::vector<Piece> pieces_;
   std::map<std::pair<int, int64_t>, size_t> index_;
   Translated result_;
@@ -242,8 +253,8 @@ std::vector<int64_t> denseStrides(const hpu::Shape& sizes) {
   return strides;
 }
 
-hpu::StatusOr<Translated> translate(const std::vector<Node>& nodes, const std::vector<bool>& isAlive) {
-  return Translation(nodes, isAlive).run();
+hpu::StatusOr<Translated> translate(const std::vector<Node>& nodes, const std::vector<Storage>& storages) {
+  return Translation(nodes, storages).run();
 }
 
 hpu::Status infer(Signature& signature) {

@@ -26,8 +26,16 @@ struct Translated {
   std::vector<Binding> inputs, outputs;
 };
 
-/// `isAlive[s]`: what is written to storage s is seen after the graph. Errors name the node: its op, shapes, line.
-hpu::StatusOr<Translated> translate(const std::vector<Node>& nodes, const std::vector<bool>& isAlive);
+/// What a graph knows of a storage.
+struct Storage {
+  bool isAlive = true;  ///< What is written to it is seen after the graph.
+  /// Of the dense tensor that it was made for, in the order of memory; may be empty, or not fit. An input has these
+  /// sizes where the views that are read do not show them.
+  hpu::Shape sizes;
+};
+
+/// Errors name the node: its op, shapes, line.
+hpu::StatusOr<Translated> translate(const std::vector<Node>& nodes, const std::vector<Storage>& storages);
 
 /// Runs the row's function alone: fills the types, sizes and dense strides of results that have none yet, and checks
 /// the others. Errors: kUnimplemented and kInvalidArgument (why it cannot be compiled).

@@ -75,13 +75,15 @@ void batchNorm(Call& c) {
   c.out(0, normalised(c, x, m.mean, m.istd, gamma, beta), type);
   c.out(1, c.reshape(m.mean, channels));
   c.out(2, c.reshape(m.istd, channels));
+  // The running variance is of the unbiased one. Counts are numbers of their own, as they follow from sizes.
   const int64_t count = hpu::numElements(c.shape(x)) / channels[0];
-  // The running variance is of the unbiased one.
-  const double unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1,
-               momentum = c.real(6);
+  const double momentum = c.real(6);
+  Value unbiased = m.variance;
+  if (count > 1)
+    unbiased =
+        c.div(c.mul(unbiased, static_cast<double>(count)), c.scalar(static_cast<double>(count - 1), ElementType::kF32));
   if (c.has(3)) c.write(3, c.add(c.mul(c.f32(3), 1 - momentum), c.reshape(c.mul(m.mean, momentum), channels)));
-  if (c.has(4))
-    c.write(4, c.add(c.mul(c.f32(4), 1 - momentum), c.reshape(c.mul(m.variance, momentum * unbiased), channels)));
+  if (c.has(4)) c.write(4, c.add(c.mul(c.f32(4), 1 - momentum), c.reshape(c.mul(unbiased, momentum), channels)));
 }
 
 /// grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask

@@ -10,7 +10,7 @@
 #include "base/StatusMacros.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "bindings/synapse/lowering/SizeTies.h"
-#include "compiler/import/SizeExamples.h"
+#include "hpu/size_examples.h"
 
 namespace hpu::synapse {
 namespace {
@@ -247,7 +247,7 @@ class SizeFreer {
 
   StatusOr<FreeGraph> free() {
     FreeGraph result;
-    importer::SizeExamples examples;
+    SizeExamples examples;
     std::vector<LoweredGraph> graphs;
     auto add = [&](const Sizes& sizes, bool isNeeded) -> Status {
       auto& named = examples.sizes.emplace_back();
@@ -304,7 +304,7 @@ class SizeFreer {
     }
     std::vector<Graph*> built;
     for (const LoweredGraph& graph : graphs) built.push_back(graph.graph.get());
-    HPU_RETURN_IF_ERROR(importer::freeSizes(built, examples));
+    HPU_RETURN_IF_ERROR(freeSizes(built, examples));
     result.lowered = std::move(graphs[0]);
     result.lowered.sizes = std::move(most.sizes);
     if (!all_) result.lowered.log += belowDeclared();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FreeSizes: a graph whose tensors have least and largest sizes as an hpu::Graph of free dimensions.
 // The one thing to know: nodes are lowered for fixed sizes; here the whole graph is lowered for several, and what
-// differs has to follow from the free dimensions (compiler/import/SizeExamples.h). Where it does not, the graph is
+// differs has to follow from the free dimensions (hpu/size_examples.h). Where it does not, the graph is
 // one that has a program for each of its sizes.
 #pragma once
 

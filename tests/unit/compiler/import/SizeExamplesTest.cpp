@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One graph of free dimensions from graphs of several sizes: what sizes become, and what is refused.
-#include "compiler/import/SizeExamples.h"
+#include "hpu/size_examples.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -137,6 +137,26 @@ TEST(SizeExamples, WhatDependsOnSizesOtherwiseIsRefused) {
 TEST(SizeExamples, OneExampleSaysNothing) {
   Freed one = freed([](Graph& g, Value x, int64_t, int64_t) { return op(g, "exp", {x}); }, {{101, 103}});
   EXPECT_EQ(one.status.code(), StatusCode::kInvalidArgument);
+}
+
+TEST(SizeExamples, SizesThatAreNotThoseOfTheGraphsAreRefused) {
+  std::vector<Graph> graphs;
+  for (int64_t n : {5, 7}) {
+    Graph& graph = graphs.emplace_back("example");
+    StatusOr<Value> x = graph.input("x", {ElementType::kF32, {n, 3}});
+    ASSERT_TRUE(x.ok());
+    ASSERT_TRUE(graph.output("y", op(graph, "exp", {*x})).ok());
+  }
+  auto free = [&](const SizeExamples& examples) { return freeSizes({&graphs[0], &graphs[1]}, examples); };
+  EXPECT_THAT(free({{{"n", ""}}, {{{"n", 5}}, {{"n", 8}}}}).message(),
+              HasSubstr("size 0 of input 0 of example 1 is 7"));
+  EXPECT_THAT(free({{{"n", ""}}, {{{"n", 5}}, {}}}).message(), HasSubstr("example 1"));
+  EXPECT_THAT(free({{{"", ""}}, {{}, {}}}).message(), HasSubstr("example 1"));
+  EXPECT_THAT(free({{{"n"}}, {{{"n", 5}}, {{"n", 7}}}}).message(), HasSubstr("2 dimensions"));
+  EXPECT_THAT(free({{}, {{{"n", 5}}, {{"n", 7}}}}).message(), HasSubstr("1 inputs"));
+  EXPECT_EQ(freeSizes({&graphs[0], nullptr}, {{{"n", ""}}, {{{"n", 5}}, {{"n", 7}}}}).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_TRUE(free({{{"n", ""}}, {{{"n", 5}}, {{"n", 7}}}}).ok());
 }
 
 }  // namespace
