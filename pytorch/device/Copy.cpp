@@ -156,7 +156,7 @@ void copyToHost(const at::Tensor& src, const at::Tensor& dst, bool nonBlocking) 
 }
 
 void copyOnDevice(const at::Tensor& src, const at::Tensor& dst) {
-  if (isLazy() && recordCopy(src, dst)) {
+  if (isRecording(dst.device().index()) && recordCopy(src, dst)) {
     ++copyCounters().onDevice;
     return;
   }
@@ -286,7 +286,7 @@ void fillValues(const at::Tensor& dst, const at::Scalar& value) {
   const at::Tensor one = at::empty({}, hostOptions(dst)).fill_(value);
   if (dst.numel() == 0) return;
   at::assert_no_internal_overlap(dst);
-  if (isLazy() && recordFill(dst, value)) return;
+  if (isRecording(dst.device().index()) && recordFill(dst, value)) return;
   flushStorage(dst.storage(), "fill");
   const auto itemBytes = static_cast<int64_t>(dst.itemsize());
   hpu::Stream& stream = currentStream(open(dst.device().index()));

@@ -13,6 +13,7 @@
 #include "pytorch/device/Copy.h"
 #include "pytorch/device/Generator.h"
 #include "pytorch/device/Runtime.h"
+#include "pytorch/record/Capture.h"
 #include "pytorch/record/Recorder.h"
 
 namespace hpu_torch {
@@ -373,7 +374,36 @@ TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
 
 }  // namespace
 
+namespace {
+/// While a graph is captured: numbers that are drawn in place are drawn at each replay, and nothing else can run on the
+/// CPU. False: nothing is captured.
+bool captureDrawing(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const Tensor* target = nullptr;
+  const size_t arguments = op.schema().arguments().size();
+  c10::DeviceIndex device = currentDevice();
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i)
+    if (stack[i].isTensor() && stack[i].toTensor().device().is_hpu()) {
+      if (!target) target = &stack[i].toTensor();
+      device = target->device().index();
+    }
+  if (!isCapturing(device)) return false;
+  TORCH_CHECK_NOT_IMPLEMENTED(target && isDrawnOnHost(op.operator_name().name), "hpu has no kernel for ",
+                              describeCall(op, stack), ", and what runs on the CPU cannot be captured");
+  torch::jit::Stack call(stack.end() - static_cast<int64_t>(arguments), stack.end());
+  const std::vector<c10::Storage> storages = {target->storage()};
+  Tensor result = *target;
+  captureWork(device, storages, [op, call] {
+    torch::jit::Stack again = call;
+    cpuFallback(op, &again);
+  });
+  torch::jit::drop(stack, arguments);
+  stack.emplace_back(std::move(result));
+  return true;
+}
+}  // namespace
+
 void cpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (captureDrawing(op, *stack)) return;
   if (!isDrawnOnHost(op.operator_name().name)) countOrRefuse(op, *stack);
   CpuCall(op, *stack).run();
 }

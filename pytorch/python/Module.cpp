@@ -13,6 +13,7 @@
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/record/Capture.h"
 #include "pytorch/record/Recorder.h"
 #include "pytorch/record/Table.h"
 
@@ -121,6 +122,28 @@ py::dict counts() {
     result[py::str(op)] = py::dict(py::arg("calls") = count.calls, py::arg("sites") = sites);
   }
   return result;
+}
+
+void bindGraphs(py::module_& m) {
+  py::class_<CapturedGraph, std::shared_ptr<CapturedGraph>>(m, "CapturedGraph")
+      .def(py::init([] {
+        // Its memory may end here, and tensors take Python's lock at their end.
+        return std::shared_ptr<CapturedGraph>(new CapturedGraph, [](CapturedGraph* graph) {
+          graph->reset();
+          delete graph;
+        });
+      }))
+      .def("begin", &CapturedGraph::begin, NoGil())
+      .def("end", &CapturedGraph::end, NoGil())
+      .def("reset", &CapturedGraph::reset, NoGil())
+      .def("replay", &CapturedGraph::replay, NoGil())
+      .def("is_captured", &CapturedGraph::isCaptured)
+      .def("steps", &CapturedGraph::steps)
+      .def("memory", [](const CapturedGraph& graph) {
+        const CapturedGraph::Memory memory = graph.memory();
+        return py::dict(py::arg("kept") = memory.kept, py::arg("workspace") = memory.workspace);
+      });
+  m.def("is_capturing", [](int device) { return isCapturing(index(device)); });
 }
 
 void bindDevices(py::module_& m) {
@@ -253,6 +276,7 @@ void bindRest(py::module_& m) {
 PYBIND11_MODULE(_C, m) {
   py::register_local_exception_translator(&translate);
   bindDevices(m);
+  bindGraphs(m);
   bindStreams(m);
   bindMemory(m);
   bindRest(m);

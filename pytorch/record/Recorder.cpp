@@ -5,17 +5,20 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Calls.h"
+#include "pytorch/record/Capture.h"
 #include "pytorch/record/Pending.h"
 #include "pytorch/record/Programs.h"
 #include "pytorch/record/Run.h"
@@ -31,7 +34,9 @@ struct DeviceRecorder {
   std::recursive_mutex running;  ///< Graphs run one after the other, in the order in which they were recorded.
   std::mutex recording;          ///< Guards `pending`.
   std::unique_ptr<Pending> pending = std::make_unique<Pending>();
-  std::atomic<int64_t> size{0};  ///< Nodes of `pending`.
+  std::atomic<int64_t> size{0};                   ///< Nodes of `pending`.
+  std::shared_ptr<CapturedGraph> capture;         ///< Guarded by `recording`.
+  std::atomic<c10::StreamId> capturedStream{-1};  ///< Of `capture`; -1: none.
 };
 
 DeviceRecorder& recorderOf(c10::DeviceIndex device) {
@@ -61,6 +66,26 @@ struct Reasons {
 Reasons& reasons() {
   static Reasons& instance = *new Reasons;
   return instance;
+}
+
+/// Whether the calling thread works for the stream that captures. libtorch's threads that run a backward pass do not
+/// take over the stream of the forward pass, and are on the default one.
+bool capturesNow(DeviceRecorder& recorder, c10::DeviceIndex device) {
+  const c10::StreamId captured = recorder.capturedStream.load(std::memory_order_acquire);
+  if (C10_LIKELY(captured < 0)) return false;
+  const c10::StreamId current = currentStreamId(device);
+  return captured == current || (current == 0 && torch::autograd::get_current_graph_task_exec_info() != nullptr);
+}
+
+/// A graph has no way to wait for the host, nor to be waited for in the middle.
+void refuseToCapture(const std::string& why) {
+  for (const char* allowed :
+       {"mark_step", "size", "memory", "another stream", "a view of another type", "resize", "host work", "capture"})
+    if (why == allowed) return;
+  const std::string where = callSite();
+  TORCH_CHECK(false, "a graph that is being captured cannot have this: ", why,
+              where.empty() ? "" : " (called at " + where + ")",
+              ". The host waits for nothing, and reads nothing of the device, between capture_begin and capture_end");
 }
 
 /// Places of the tensors in the pending graph.
@@ -133,11 +158,12 @@ void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::D
   if (writesNothing(call)) return;
   DeviceRecorder& recorder = recorderOf(device);
   ++reasons().nodes;
-  if (!isLazy()) {
-    flush(device, "eager");
+  if (!isRecording(device)) {
+    // Of another mode, or of a stream that captures.
+    if (recorder.capturedStream.load(std::memory_order_relaxed) < 0) flush(device, "eager");
     return runCall(device, call, results);
   }
-  const c10::StreamId stream = currentStreamId(device);
+  const c10::StreamId stream = capturesNow(recorder, device) ? recorder.capturedStream.load() : currentStreamId(device);
   while (true) {
     const char* conflict = nullptr;
     {
@@ -175,6 +201,55 @@ void checkOverlaps(const RecordedCall& call) {
 
 }  // namespace
 
+void beginCapture(c10::DeviceIndex device, c10::StreamId stream, std::shared_ptr<CapturedGraph> graph) {
+  flush(device, "capture");
+  DeviceRecorder& recorder = recorderOf(device);
+  std::lock_guard<std::mutex> lock(recorder.recording);
+  TORCH_CHECK(!recorder.capture, "hpu:", static_cast<int>(device), " is capturing a graph on stream ",
+              recorder.capturedStream.load(), "; one graph is captured at a time");
+  recorder.capture = std::move(graph);
+  recorder.capturedStream = stream;
+}
+
+void endCapture(c10::DeviceIndex device, const CapturedGraph* graph, bool flushes) {
+  DeviceRecorder& recorder = recorderOf(device);
+  std::lock_guard<std::recursive_mutex> running(recorder.running);
+  std::shared_ptr<CapturedGraph> ended;
+  std::unique_ptr<Pending> dropped;
+  auto end = [&] {
+    std::lock_guard<std::mutex> lock(recorder.recording);
+    if (recorder.capture.get() != graph) return;
+    if (!flushes && recorder.pending->stream == recorder.capturedStream) {
+      dropped = std::make_unique<Pending>();
+      std::swap(dropped, recorder.pending);
+      recorder.size = 0;
+    }
+    ended = std::move(recorder.capture);
+    recorder.capture = nullptr;
+    recorder.capturedStream = -1;
+  };
+  if (flushes) {
+    try {
+      flush(device, "capture");
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  end();
+}
+
+std::shared_ptr<CapturedGraph> capturingGraph(c10::DeviceIndex device) noexcept {
+  DeviceRecorder& recorder = recorderOf(device);
+  if (!capturesNow(recorder, device)) return nullptr;
+  std::lock_guard<std::mutex> lock(recorder.recording);
+  return recorder.capture;
+}
+
+bool isRecording(c10::DeviceIndex device) noexcept {
+  return isLazy() || capturesNow(recorderOf(device), device);
+}
+
 bool isLazy() {
   return lazyFlag().load(std::memory_order_relaxed);
 }
@@ -193,13 +268,19 @@ void flush(c10::DeviceIndex device, const char* why) {
     return;
   }
   DeviceRecorder& recorder = recorderOf(device);
+  if (capturesNow(recorder, device)) refuseToCapture(why);
   if (recorder.size.load(std::memory_order_acquire) == 0 || isForkedChild()) return;
   std::unique_ptr<Pending> graph = std::make_unique<Pending>();
+  std::shared_ptr<CapturedGraph> capture;
   {
     std::lock_guard<std::recursive_mutex> running(recorder.running);
     {
       std::lock_guard<std::mutex> lock(recorder.recording);
       if (recorder.pending->isEmpty()) return;
+      if (recorder.capture && recorder.pending->stream == recorder.capturedStream) {
+        capture = recorder.capture;
+        refuseToCapture(why);
+      }
       std::swap(graph, recorder.pending);
       recorder.size = 0;
     }
@@ -207,7 +288,7 @@ void flush(c10::DeviceIndex device, const char* why) {
       std::lock_guard<std::mutex> lock(reasons().mutex);
       ++reasons().counts[why];
     }
-    runPending(device, *graph);
+    runPending(device, *graph, capture.get());
   }
 }
 
@@ -215,6 +296,8 @@ void flushStorage(const c10::Storage& storage, const char* why) {
   if (!storage || !storage.device().is_hpu()) return;
   const c10::DeviceIndex device = storage.device().index();
   DeviceRecorder& recorder = recorderOf(device);
+  // What the host reads would be what was there before the graph ran.
+  if (capturesNow(recorder, device) && std::string_view(why) == "copy to the host") refuseToCapture(why);
   if (recorder.size.load(std::memory_order_acquire) == 0) return;
   {
     std::lock_guard<std::mutex> lock(recorder.recording);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "hpu_torch/api.h"
@@ -29,6 +30,17 @@ bool recordFill(const at::Tensor& dst, const at::Scalar& value);
 
 /// flush() when the pending graph reads or writes the storage.
 void flushStorage(const c10::Storage& storage, const char* why);
+
+class CapturedGraph;
+/// From now on what the stream is given is recorded for the graph. What was recorded before runs first. Throws when the
+/// device captures already.
+void beginCapture(c10::DeviceIndex device, c10::StreamId stream, std::shared_ptr<CapturedGraph> graph);
+/// `flushes`: what is still recorded belongs to the graph, else it is dropped.
+void endCapture(c10::DeviceIndex device, const CapturedGraph* graph, bool flushes);
+/// The graph that the calling thread's current stream captures; null: none.
+std::shared_ptr<CapturedGraph> capturingGraph(c10::DeviceIndex device) noexcept;
+/// Whether calls on the thread's current stream become nodes, and do not run at once.
+bool isRecording(c10::DeviceIndex device) noexcept;
 
 HPU_TORCH_API void setLazy(bool lazy);  ///< Flushes first. PT_HPU_LAZY_MODE=1 is lazy from the beginning.
 HPU_TORCH_API bool isLazy();

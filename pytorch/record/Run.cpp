@@ -9,6 +9,7 @@
 
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/record/Capture.h"
 #include "pytorch/record/Programs.h"
 
 namespace hpu_torch {
@@ -55,11 +56,11 @@ int64_t wordOf(const Number& number, hpu::ElementType type) {
   return word;
 }
 
-/// `addressOf(binding)` is the address of an input or output, `numberOf(binding)` a run-time number.
+/// `addressOf(binding)` is the address of an input or output, `numberOf(binding)` a run-time number. Gives the block
+/// of the numbers, which the caller keeps until the launch is enqueued.
 template <typename AddressOf, typename NumberOf>
-hpu::Status launch(OpenDevice& device, c10::StreamId stream, const Program& program, const AddressOf& addressOf,
-                   const NumberOf& numberOf) {
-  thread_local hpu::LaunchArguments& arguments = *new hpu::LaunchArguments;
+std::shared_ptr<c10::DataPtr> fill(hpu::LaunchArguments& arguments, OpenDevice& device, c10::StreamId stream,
+                                   const Program& program, const AddressOf& addressOf, const NumberOf& numberOf) {
   arguments.inputs.clear();
   arguments.outputs.clear();
   for (const Binding& binding : program.inputs) arguments.inputs.push_back(binding.number < 0 ? addressOf(binding) : 0);
@@ -77,6 +78,14 @@ hpu::Status launch(OpenDevice& device, c10::StreamId stream, const Program& prog
     }
   }
   arguments.inputShapes = program.inputShapes;
+  return block;
+}
+
+template <typename AddressOf, typename NumberOf>
+hpu::Status launch(OpenDevice& device, c10::StreamId stream, const Program& program, const AddressOf& addressOf,
+                   const NumberOf& numberOf) {
+  thread_local hpu::LaunchArguments& arguments = *new hpu::LaunchArguments;
+  const auto numbers = fill(arguments, device, stream, program, addressOf, numberOf);
   ++runCounters().graphs;
   return program.executable.launch(device.streams->get(stream), arguments);
 }
@@ -89,7 +98,7 @@ std::vector<Storage> storagesOf(const Pending& graph, const std::vector<bool>& i
 
 }  // namespace
 
-void runPending(c10::DeviceIndex index, Pending& graph) {
+void runPending(c10::DeviceIndex index, Pending& graph, CapturedGraph* capture) {
   OpenDevice& device = open(index);
   c10::DeviceGuard guard(c10::Device(kHpu, index));
   const c10::StreamId current = currentStreamId(index);
@@ -128,15 +137,22 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
   if (program->outputs.empty()) return;
   const auto nodes = static_cast<int64_t>(graph.nodes.size());
   if (nodes > runCounters().largest) runCounters().largest = nodes;
-  const hpu::Status launched = launch(
-      device, graph.stream, *program,
-      [&](const Binding& binding) {
-        const Pending::Slot& slot = graph.slots[static_cast<size_t>(binding.storage)];
-        return deviceAddress(slot.kept->data()) + static_cast<uint64_t>(binding.byteOffset);
-      },
-      [&](const Binding& binding) {
-        return graph.numbers[static_cast<size_t>(binding.node)][static_cast<size_t>(binding.number)];
-      });
+  auto addressOf = [&](const Binding& binding) {
+    const Pending::Slot& slot = graph.slots[static_cast<size_t>(binding.storage)];
+    return deviceAddress(slot.kept->data()) + static_cast<uint64_t>(binding.byteOffset);
+  };
+  auto numberOf = [&](const Binding& binding) {
+    return graph.numbers[static_cast<size_t>(binding.node)][static_cast<size_t>(binding.number)];
+  };
+  if (capture) {
+    hpu::LaunchArguments arguments;
+    auto numbers = fill(arguments, device, graph.stream, *program, addressOf, numberOf);
+    for (const std::vector<Binding>* bindings : {&program->inputs, &program->outputs})
+      for (const Binding& binding : *bindings)
+        if (binding.number < 0) capture->keep(graph.slots[static_cast<size_t>(binding.storage)].kept);
+    return capture->addLaunch(program, std::move(arguments), std::move(numbers));
+  }
+  const hpu::Status launched = launch(device, graph.stream, *program, addressOf, numberOf);
   if (!launched.ok()) raise(launched, "launching " + describe(graph.nodes));
 }
 

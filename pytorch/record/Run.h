@@ -12,9 +12,12 @@
 
 namespace hpu_torch {
 
+class CapturedGraph;
+
 /// Compiles it, or finds it compiled, and launches it on its stream. Throws c10::Error. The caller sees to it that
 /// graphs of a device come one after the other, holds no lock that Python's may wait for, and destroys `graph`.
-void runPending(c10::DeviceIndex device, Pending& graph);
+/// With `capture`: the launch, and the memory that it uses, become the graph's, and nothing runs.
+void runPending(c10::DeviceIndex device, Pending& graph, CapturedGraph* capture);
 
 /// The same for one call alone, on the current stream. `results`: as many as the signature has.
 void runCall(c10::DeviceIndex device, const RecordedCall& call, const std::vector<at::Tensor>& results);

@@ -23,7 +23,7 @@ from . import _checkpoint, _data, _generator, _modules, _serialization, _tensors
 _C.set_library_folders([_os.path.dirname(_os.path.realpath(_torch.__file__)) + "/", _os.path.dirname(_torch.__file__) + "/",
                         _os.path.dirname(_os.path.realpath(__file__)) + "/", _os.path.dirname(__file__) + "/"])
 _torch._register_device_module("hpu", hpu)
-for _part in ("memory", "random", "streams"):  # `import torch.hpu.random` means the same module, not a second one.
+for _part in ("graphs", "memory", "random", "streams"):  # `import torch.hpu.random` means the same module, not a second one.
     _sys.modules["torch.hpu." + _part] = getattr(hpu, _part)
 for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data):
     _part.install()

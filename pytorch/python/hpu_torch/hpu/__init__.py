@@ -3,7 +3,8 @@
 import torch
 
 from .. import _C
-from . import memory, random, streams  # noqa: F401: modules of the API
+from . import graphs, memory, random, streams  # noqa: F401: modules of the API
+from .graphs import HPUGraph, ModuleCacher, graph, is_current_stream_capturing, make_graphed_callables, wrap_in_hpu_graph
 from .memory import (OutOfMemoryError, empty_cache, max_memory_allocated, max_memory_reserved, mem_get_info, memory_allocated,
                      memory_reserved, memory_snapshot, memory_stats, memory_summary, reset_max_memory_allocated,
                      reset_peak_memory_stats)

@@ -4,5 +4,5 @@ import sys
 from hpu_torch import hpu
 
 sys.modules[__name__] = hpu
-for _part in ("memory", "random", "streams"):
+for _part in ("graphs", "memory", "random", "streams"):
     sys.modules[f"{__name__}.{_part}"] = getattr(hpu, _part)
