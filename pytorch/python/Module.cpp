@@ -14,7 +14,9 @@
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Capture.h"
+#include "pytorch/record/CompileLog.h"
 #include "pytorch/record/Recorder.h"
+#include "pytorch/record/Relocate.h"
 #include "pytorch/record/Table.h"
 
 namespace {
@@ -143,6 +145,12 @@ void bindGraphs(py::module_& m) {
         const CapturedGraph::Memory memory = graph.memory();
         return py::dict(py::arg("kept") = memory.kept, py::arg("workspace") = memory.workspace);
       });
+  py::class_<RelocatedGraph>(m, "RelocatedGraph")
+      .def(py::init<CapturedGraph&, const std::vector<at::Tensor>&, const std::vector<at::Tensor>&>())
+      .def("fits", &RelocatedGraph::fits)
+      .def("run", &RelocatedGraph::run, NoGil())
+      .def("steps", &RelocatedGraph::steps);
+  py::class_<RecordingScope>(m, "RecordingScope").def(py::init()).def("end", &RecordingScope::end, NoGil());
   m.def("is_capturing", [](int device) { return isCapturing(index(device)); });
 }
 
@@ -258,6 +266,13 @@ void bindRest(py::module_& m) {
                     py::arg("compile_ms") = static_cast<double>(counts.compileNs) / 1e6,
                     py::arg("largest_graph") = counts.largestGraph, py::arg("signatures") = counts.signatures,
                     py::arg("flushes") = counts.flushes, py::arg("refused") = counts.refused);
+  });
+  m.def("compile_records", [] {
+    py::list records;
+    for (const CompileRecord& one : compileRecords())
+      records.append(py::dict(py::arg("what") = one.what, py::arg("why") = one.why, py::arg("free_sizes") = one.isFree,
+                              py::arg("ops") = one.nodes, py::arg("ms") = static_cast<double>(one.ns) * 1e-6));
+    return records;
   });
   m.def("reset_record_counts", [] { resetRecordCounts(); });
   m.def("table", [] { return tableNames(); });

@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "pytorch/device/CachingAllocator.h"
 #include "pytorch/device/Memory.h"
@@ -120,20 +121,34 @@ void CapturedGraph::keep(const c10::intrusive_ptr<c10::StorageImpl>& storage) {
 void CapturedGraph::addLaunch(std::shared_ptr<const Program> program, hpu::LaunchArguments arguments,
                               std::shared_ptr<void> numbers) {
   std::lock_guard<std::mutex> lock(mutex_);
-  steps_.push_back({std::move(program), std::move(arguments), std::move(numbers), {}});
+  steps_.push_back({std::move(program), std::move(arguments), std::move(numbers), {}, {}});
 }
-void CapturedGraph::addWork(std::function<void()> work) {
+void CapturedGraph::addWork(std::function<void()> work, std::vector<const c10::StorageImpl*> used) {
   std::lock_guard<std::mutex> lock(mutex_);
-  steps_.push_back({nullptr, {}, nullptr, std::move(work)});
+  steps_.push_back({nullptr, {}, nullptr, std::move(work), std::move(used)});
+}
+std::vector<CapturedGraph::Step> CapturedGraph::takeSteps() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  TORCH_CHECK(state_ == State::kReady, "nothing was captured");
+  return std::exchange(steps_, {});
+}
+std::vector<c10::intrusive_ptr<c10::StorageImpl>> CapturedGraph::takeMemory() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  isKept_.clear();
+  return std::exchange(kept_, {});
 }
 
 bool captureWork(c10::DeviceIndex device, const std::vector<c10::Storage>& storages, std::function<void()> work) {
   const std::shared_ptr<CapturedGraph> graph = capturingGraph(device);
   if (!graph) return false;
   flush(device, "host work");
-  for (const c10::Storage& storage : storages)
-    if (storage) graph->keep(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
-  graph->addWork(std::move(work));
+  std::vector<const c10::StorageImpl*> used;
+  for (const c10::Storage& storage : storages) {
+    if (!storage) continue;
+    graph->keep(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+    used.push_back(storage.unsafeGetStorageImpl());
+  }
+  graph->addWork(std::move(work), std::move(used));
   return true;
 }
 

@@ -39,6 +39,18 @@ class HPU_TORCH_API CapturedGraph : public std::enable_shared_from_this<Captured
   /// Gives it all to the current stream of its device, behind what that was given. Throws when nothing was captured.
   void replay();
 
+  /// What a replay gives to the stream, in order.
+  struct Step {
+    std::shared_ptr<const Program> program;  ///< Null: `work`.
+    hpu::LaunchArguments arguments;
+    std::shared_ptr<void> numbers;  ///< Memory of the launch's run-time numbers.
+    std::function<void()> work;
+    std::vector<const c10::StorageImpl*> used;  ///< By `work`.
+  };
+  /// Of a graph that has captured, which loses them.
+  std::vector<Step> takeSteps();
+  std::vector<c10::intrusive_ptr<c10::StorageImpl>> takeMemory();
+
   bool isCaptured() const;
   int64_t steps() const;  ///< Launches and host work of a replay.
   Memory memory() const;
@@ -48,15 +60,9 @@ class HPU_TORCH_API CapturedGraph : public std::enable_shared_from_this<Captured
   void keep(const c10::intrusive_ptr<c10::StorageImpl>& storage);
   void addLaunch(std::shared_ptr<const Program> program, hpu::LaunchArguments arguments, std::shared_ptr<void> numbers);
   /// Work of the thread that replays, in order with the launches.
-  void addWork(std::function<void()> work);
+  void addWork(std::function<void()> work, std::vector<const c10::StorageImpl*> used);
 
  private:
-  struct Step {
-    std::shared_ptr<const Program> program;  ///< Null: `work`.
-    hpu::LaunchArguments arguments;
-    std::shared_ptr<void> numbers;
-    std::function<void()> work;
-  };
   enum class State { kEmpty, kCapturing, kReady };
 
   mutable std::mutex mutex_;

@@ -6,6 +6,7 @@
 
 #include "hpu/eager.h"
 #include "pytorch/device/Runtime.h"
+#include "pytorch/record/CompileLog.h"
 #include "pytorch/record/Sizes.h"
 
 namespace hpu_torch {
@@ -30,14 +31,17 @@ RunCounters& runCounters() {
   return counters;
 }
 
-hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Graph& graph, hpu::CompileOptions options) {
+hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Graph& graph, hpu::CompileOptions options,
+                                      const std::vector<Node>& nodes, const std::string& why) {
   const auto start = std::chrono::steady_clock::now();
   options.target = device.info().target;
   options.cpu = "native";
   hpu::StatusOr<hpu::CompileResult> result = hpu::compile(graph, options);
-  ++runCounters().compiles;
-  runCounters().compileNs +=
+  const int64_t ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+  ++runCounters().compiles;
+  runCounters().compileNs += ns;
+  logCompile(nodes, why, !options.dimBounds.empty(), ns);
   if (!result.ok()) return result.status();
   return result->recipe;
 }
@@ -70,8 +74,8 @@ std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key,
       program->inputShapes = std::move(shared.inputShapes);
     } else {
       const hpu::EagerKey name = hpu::EagerKey::Builder().add(key.data, key.count * sizeof(int64_t)).build();
-      hpu::StatusOr<hpu::Executable> executable =
-          programs().recipes.executable(device, name, [&] { return compileFor(device, translated->graph, {}); });
+      hpu::StatusOr<hpu::Executable> executable = programs().recipes.executable(
+          device, name, [&] { return compileFor(device, translated->graph, {}, nodes, why); });
       if (!executable.ok()) raise(executable.status(), "compiling " + describe(nodes));
       program->executable = *executable;
     }

@@ -34,8 +34,10 @@ std::shared_ptr<const Program> findProgram(Words key);
 std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
                                            const std::vector<Storage>& storages);
 
-/// Counted; `options` say what is not the device's matter.
-hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Graph& graph, hpu::CompileOptions options);
+/// Counted and logged as a compilation of `nodes`; `options` say what is not the device's matter. `why` may say more
+/// than what the nodes show.
+hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Graph& graph, hpu::CompileOptions options,
+                                      const std::vector<Node>& nodes, const std::string& why);
 
 /// "aten::add(f32[2]), called at .." or "a graph of 12 ops from aten::add(..)".
 std::string describe(const std::vector<Node>& nodes);

@@ -68,6 +68,8 @@ Reasons& reasons() {
   return instance;
 }
 
+thread_local int t_scopes = 0;
+
 /// Whether the calling thread works for the stream that captures. libtorch's threads that run a backward pass do not
 /// take over the stream of the forward pass, and are on the default one.
 bool capturesNow(DeviceRecorder& recorder, c10::DeviceIndex device) {
@@ -79,8 +81,8 @@ bool capturesNow(DeviceRecorder& recorder, c10::DeviceIndex device) {
 
 /// A graph has no way to wait for the host, nor to be waited for in the middle.
 void refuseToCapture(const std::string& why) {
-  for (const char* allowed :
-       {"mark_step", "size", "memory", "another stream", "a view of another type", "resize", "host work", "capture"})
+  for (const char* allowed : {"mark_step", "size", "memory", "another stream", "a view of another type", "resize",
+                              "host work", "capture", "recording"})
     if (why == allowed) return;
   const std::string where = callSite();
   TORCH_CHECK(false, "a graph that is being captured cannot have this: ", why,
@@ -247,7 +249,10 @@ std::shared_ptr<CapturedGraph> capturingGraph(c10::DeviceIndex device) noexcept 
 }
 
 bool isRecording(c10::DeviceIndex device) noexcept {
-  return isLazy() || capturesNow(recorderOf(device), device);
+  return isLazy() || t_scopes > 0 || capturesNow(recorderOf(device), device);
+}
+void addRecordingScope(int change) noexcept {
+  t_scopes += change;
 }
 
 bool isLazy() {

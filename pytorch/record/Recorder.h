@@ -31,6 +31,9 @@ bool recordFill(const at::Tensor& dst, const at::Scalar& value);
 /// flush() when the pending graph reads or writes the storage.
 void flushStorage(const c10::Storage& storage, const char* why);
 
+/// Of the calling thread: above 0, calls become nodes whatever the mode.
+void addRecordingScope(int change) noexcept;
+
 class CapturedGraph;
 /// From now on what the stream is given is recorded for the graph. What was recorded before runs first. Throws when the
 /// device captures already.

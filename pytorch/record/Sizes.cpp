@@ -263,7 +263,7 @@ hpu::Status widen(const hpu::Device& device, Family& family, const std::vector<N
   wider.names = *names;
   wider.text = graph->toString();
   family.isRefused = true;  // What fails from here on would fail, and take its time, for other sizes, too.
-  hpu::StatusOr<hpu::Recipe> recipe = compileFor(device, *graph, optionsOf(*names, all));
+  hpu::StatusOr<hpu::Recipe> recipe = compileFor(device, *graph, optionsOf(*names, all), nodes, "");
   if (!recipe.ok()) return recipe.status();
   wider.recipe = *recipe;
   hpu::StatusOr<hpu::Executable> executable = loaded(device, wider);

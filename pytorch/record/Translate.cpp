@@ -98,8 +98,16 @@ class Translation {
     std::vector<Range> ranges;
     auto add = [&](const TensorMeta& meta, const Place& place) {
       const int64_t extent = extentOf(meta);
-      if (place.storage >= 0 && extent > 0)
-        ranges.push_back({place.storage, place.offset, place.offset + extent, meta.type});
+      if (place.storage < 0 || extent == 0) return;
+      int64_t begin = place.offset, end = place.offset + extent;
+      // A view with gaps is of the whole tensor, whose sizes say more than where the view begins and ends.
+      const int64_t all = hpu::numElements(storages_[static_cast<size_t>(place.storage)].sizes);
+      if (extent > hpu::numElements(meta.sizes) && !storages_[static_cast<size_t>(place.storage)].sizes.empty() &&
+          end <= all) {
+        begin = 0;
+        end = all;
+      }
+      ranges.push_back({place.storage, begin, end, meta.type});
     };
     for (const Node& node : nodes_) {
       for (size_t i = 0; i < node.operands.size(); ++i) add(node.signature->operands[i], node.operands[i]);

@@ -14,6 +14,12 @@ def reset():
     _C.reset_record_counts()
 
 
+def compile_log():
+    """The last compilations, a list of dicts: "what" was compiled, with its call site; "why": the dimension, number or op that
+    differs from what was compiled before; "free_sizes": whether it serves other sizes, too; "ops"; "ms"."""
+    return _C.compile_records()
+
+
 def table():
     """Names of the aten ops that the device computes."""
     return _C.table()

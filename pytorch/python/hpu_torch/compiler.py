@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled mode: a module or function as graphs of its forward and backward passes (AOT autograd), each one launch.
+
+    net = hpu_torch.compile(net)              # torch.compile's shape; backend "hpu_backend"
+    step = hpu_torch.compile(optimiser.step)  # The updates of all parameters as one graph, in place.
+
+There are no guards beyond the signature: tensors' sizes, strides and types, which of them ask gradients, other arguments by value,
+train or eval, autocast. A call of a new signature is traced anew; what Python code decides otherwise (globals, attributes that
+change) is as it was at the trace. Sizes that change share their programs, so that tracing anew compiles no more."""
+import contextlib
+import functools
+
+import torch
+from functorch import compile as _functorch_compile
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from . import _C
+from .hpu.graphs import _is_hpu, _modes
+
+class _Executor:
+    """An aten graph: captured once, then launched on the tensors that it is given. `writes`: pairs of a result and the argument
+    that it is written to."""
+
+    def __init__(self, graph_module, writes=()):
+        self._module, self._writes, self._relocated, self._records = graph_module, writes, [], False
+
+    def _run(self, args):
+        outputs = self._module(*args)
+        for i, argument in self._writes:
+            if outputs[i] is not args[argument]:
+                args[argument].copy_(outputs[i])
+        return outputs
+
+    def __call__(self, *args):
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if len(tensors) != len(args) or not tensors or not all(_is_hpu(t) for t in tensors) or _C.is_capturing(tensors[0].device.index):
+            return self._record(args)
+        for relocated, single, present, count in self._relocated:
+            if relocated.fits(tensors):
+                return self._results(relocated.run(tensors), single, present, count)
+        if self._records or not self._capture(tensors):
+            return self._record(args)
+        return self(*args)
+
+    def _capture(self, tensors):
+        graph = _C.CapturedGraph()
+        graph.begin()
+        try:
+            outputs = self._run(tensors)
+            graph.end()
+        except NotImplementedError:  # An op that runs on the CPU: what is around it is recorded in parts at each call.
+            graph.reset()
+            self._records = True
+            return False
+        except BaseException:
+            graph.reset()
+            raise
+        single = not isinstance(outputs, (tuple, list))
+        outputs = [outputs] if single else list(outputs)
+        present = [i for i, o in enumerate(outputs) if isinstance(o, torch.Tensor)]
+        if not all(_is_hpu(outputs[i]) for i in present):
+            self._records = True
+            return False
+        self._relocated.append((_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
+        return True
+
+    @staticmethod
+    def _results(tensors, single, present, count):
+        if single:
+            return tensors[0]
+        if len(present) == count:
+            return tensors
+        results = [None] * count
+        for i, tensor in zip(present, tensors):
+            results[i] = tensor
+        return results
+
+    def _record(self, args):
+        scope = _C.RecordingScope()
+        outputs = self._run(args)
+        scope.end()
+        return outputs
+
+
+def hpu_backend(graph_module, example_inputs):
+    """The backend as torch.compile calls one: an FX graph of aten ops, or of a module's calls, as a callable."""
+    return _Executor(graph_module)
+
+
+def _leaf_key(leaf):
+    if isinstance(leaf, torch.Tensor):
+        return leaf.shape, leaf.stride() if leaf.layout == torch.strided else None, leaf.dtype, leaf.device, leaf.requires_grad
+    return type(leaf), leaf
+
+
+class _Compiled:
+    """What is traced and compiled of a function, by signature."""
+
+    def __init__(self, function, module):
+        self._function, self._module, self._by_signature = function, module, {}
+
+    def __call__(self, *args, **kwargs):
+        leaves, spec = tree_flatten((args, kwargs))
+        where = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        state = _State(self._module)
+        key = (tuple(_leaf_key(leaf) for leaf in leaves), str(spec), torch.is_grad_enabled(), _modes(self._module), state.key())
+        tensors = [*state.tensors, *(leaves[i] for i in where)]
+        if not any(_is_hpu(t) for t in tensors):
+            return self._function(*args, **kwargs)
+        entry = self._by_signature.get(key)
+        if entry is not None:
+            traced, holder = entry
+            return tree_unflatten(list(traced(*tensors))[:holder[0].num_leaves], holder[0])
+        traced, holder, outputs = self._trace(leaves, spec, where, tensors)
+        self._by_signature[key] = traced, holder
+        return tree_unflatten(list(outputs)[:holder[0].num_leaves], holder[0])
+
+    def _trace(self, leaves, spec, where, tensors):
+        constants, holder = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], [None]
+
+        def flat(*tensors):
+            state = _State(self._module)
+            count, values = len(state.tensors), list(constants)
+            for i, tensor in zip(where, tensors[count:]):
+                values[i] = tensor
+            args, kwargs = tree_unflatten(values, spec)
+            versions = [tensor._version for tensor in tensors]
+            with state.replaced(tensors[:count]):
+                outputs, holder[0] = tree_flatten(self._function(*args, **kwargs))
+            # What is written is a result, too: tracing would leave out a write whose result nobody reads.
+            written[:] = [i for i, version in enumerate(versions) if tensors[i]._version != version]
+            return outputs + [tensors[i] for i in written]
+
+        before_running = []
+        written, places = [], {id(tensor): i for i, tensor in reversed(list(enumerate(dict.fromkeys(tensors))))}
+
+        # What tracing runs is captured and dropped: nothing is computed, no buffer changes, no random number is drawn.
+        tracing = _C.CapturedGraph()
+
+        def forward_compiler(graph_module, example_inputs):
+            tracing.reset()
+            for restore in before_running:
+                restore()
+            results = holder[0].num_leaves
+            return _Executor(graph_module, [(results + k, places[id(tensors[i])]) for k, i in enumerate(written)])
+
+        def trace():
+            return _functorch_compile.aot_function(flat, fw_compiler=_functorch_compile.make_boxed_compiler(forward_compiler),
+                                                   bw_compiler=_functorch_compile.make_boxed_compiler(hpu_backend),
+                                                   partition_fn=_functorch_compile.default_partition)
+
+        traced = trace()
+        tracing.begin()
+        try:
+            outputs = traced(*tensors)
+        except NotImplementedError:
+            # An op that runs on the CPU cannot be captured: what tracing changes is put back.
+            tracing.reset()
+            saved = [(t, t.detach().clone()) for t in tensors if not t.requires_grad]
+            random = torch.get_rng_state(), torch.hpu.get_rng_state_all()
+
+            def restore():
+                with torch.no_grad():
+                    for tensor, value in saved:
+                        tensor.copy_(value)
+                torch.set_rng_state(random[0])
+                torch.hpu.set_rng_state_all(random[1])
+
+            before_running.append(restore)
+            traced = trace()
+            outputs = traced(*tensors)
+        finally:
+            tracing.reset()
+        return traced, holder, outputs
+
+
+class _State:
+    """The parameters and buffers of a module, each once, with all of their places."""
+
+    def __init__(self, module):
+        self.tensors, self._places, self._training = [], [], []
+        index = {}
+        for part in module.modules() if module is not None else ():
+            self._training.append(part.training)
+            for members in (part._parameters, part._buffers):
+                for name, tensor in members.items():
+                    if tensor is None:
+                        continue
+                    if id(tensor) not in index:
+                        index[id(tensor)] = len(self.tensors)
+                        self.tensors.append(tensor)
+                    self._places.append((members, name, index[id(tensor)]))
+
+    def key(self):
+        return tuple(self._training), tuple((t.shape, t.dtype, t.device, t.requires_grad) for t in self.tensors)
+
+    @contextlib.contextmanager
+    def replaced(self, tensors):
+        """Others in their places. A buffer that was given another tensor meanwhile takes its values."""
+        before = [members[name] for members, name, _ in self._places]
+        for members, name, i in self._places:
+            members[name] = tensors[i]
+        try:
+            yield
+            for members, name, i in self._places:
+                if members[name] is not tensors[i] and members[name] is not None:
+                    with torch.no_grad():
+                        tensors[i].copy_(members[name])
+        finally:
+            for (members, name, _), tensor in zip(self._places, before):
+                members[name] = tensor
+
+
+def _recorded(step):
+    """An optimiser's step as one graph: recorded each time, as its numbers change, and compiled once."""
+    @functools.wraps(step)
+    def run(*args, **kwargs):
+        scope = _C.RecordingScope()
+        result = step(*args, **kwargs)
+        scope.end()
+        return result
+    return run
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend", mode=None, options=None, disable=False):
+    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too.
+
+    backend: "hpu_backend", or a callable as torch.compile's backends are, which is given the aten graphs. The other arguments are
+    torch.compile's: graphs are always full, sizes may always change, and there are no modes."""
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+    if backend != "hpu_backend":
+        raise ValueError(f"backend {backend!r} is not known here: 'hpu_backend' is")
+    if disable:
+        return model
+    if isinstance(getattr(model, "__self__", None), torch.optim.Optimizer):
+        return _recorded(model)
+    if isinstance(model, torch.optim.Optimizer):
+        model.step = _recorded(model.step)
+        return model
+    if isinstance(model, torch.nn.Module):
+        model.forward = _Compiled(model.forward, model)
+        return model
+    return functools.wraps(model)(_Compiled(model, None))
+
+
+def install():
+    """Where torch.compile exists, "hpu_backend" is one of its backends. (Untested: PyTorch 1.13 has none.)"""
+    try:
+        from torch._dynamo import register_backend
+    except ImportError:
+        return
+    from torch._dynamo.backends.common import aot_autograd
+    register_backend(aot_autograd(fw_compiler=hpu_backend, bw_compiler=hpu_backend), name="hpu_backend")
