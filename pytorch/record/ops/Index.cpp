@@ -38,26 +38,35 @@ void gather(Call& c) {  // self, dim, index
 /// self, dim, index, src or value
 void scatter(Call& c) {
   Value x = c.in(0), index = c.in(2);
-  if (!c.ok() || c.rank(x) == 0 || c.rank(index) == 0) return (void)c.unsupported("a scatter of numbers");
-  if (hpu::numElements(c.shape(index)) == 0) return c.out(0, x);
+  if (!c.ok() || hpu::numElements(c.shape(index)) == 0) return c.out(0, x);
+  const Shape shape = c.shape(x);
+  // A number is a tensor of one dim here.
+  auto atLeastOne = [&](Value v) { return c.rank(v) == 0 ? c.reshape(v, {1}) : v; };
+  x = atLeastOne(x);
+  index = atLeastOne(index);
   Shape sizes = c.shape(index);
-  Value updates = c.isTensor(3) ? c.slice(c.in(3), Ints(sizes.size(), 0), sizes, Ints(sizes.size(), 1))
+  Value updates = c.isTensor(3) ? c.slice(atLeastOne(c.in(3)), Ints(sizes.size(), 0), sizes, Ints(sizes.size(), 1))
                                 : c.expand(c.in(3, c.element(x)), sizes);
-  c.out(0, scatterAlong(c, x, plainIndices(c, index), c.cast(updates, c.element(x)), c.dimension(1, c.rank(x)),
-                        c.variant()));
+  x = scatterAlong(c, x, plainIndices(c, index), c.cast(updates, c.element(x)), c.dimension(1, c.rank(x)), c.variant());
+  c.out(0, c.reshape(x, shape));
 }
 
 /// self, dim, index, source, [alpha]: index is of one dim.
 void indexAdd(Call& c) {
   Value x = c.in(0), index = c.in(2), source = c.in(3);
-  if (!c.ok() || c.rank(x) == 0) return (void)c.unsupported("a number");
-  if (hpu::numElements(c.shape(source)) == 0) return c.out(0, x);
+  if (!c.ok() || hpu::numElements(c.shape(source)) == 0) return c.out(0, x);
+  const Shape shape = c.shape(x);
+  if (shape.empty()) {
+    x = c.reshape(x, {1});
+    source = c.reshape(source, {hpu::numElements(c.shape(source))});
+  }
   const int64_t dim = c.dimension(1, c.rank(x));
   Shape along(c.shape(x).size(), 1);
   along[static_cast<size_t>(dim)] = hpu::numElements(c.shape(index));
-  if (!c.isFixed(4, 1))
+  if (!c.isFixed(4, 1) && c.element(x) != ElementType::kBool)
     source = c.mul(c.cast(source, Call::computing(c.element(x))), c.in(4, Call::computing(c.element(x))));
-  c.out(0, scatterAlong(c, x, c.reshape(plainIndices(c, index), along), c.cast(source, c.element(x)), dim, "add"));
+  x = scatterAlong(c, x, c.reshape(plainIndices(c, index), along), c.cast(source, c.element(x)), dim, "add");
+  c.out(0, c.reshape(x, shape));
 }
 
 /// grad_output, indices, num_weights, padding_idx, scale_grad_by_freq
