@@ -353,7 +353,8 @@ class Reader {
     if (common == at::ScalarType::Undefined && !call_.operands.empty()) common = call_.operands[0].scalar_type();
     made.common = elementTypeOf(common);
     made.results.resize(op_.schema().returns().size());
-    if (made.common == hpu::ElementType::kInvalid)
+    // An op without operands has no common type.
+    if (made.common == hpu::ElementType::kInvalid && common != at::ScalarType::Undefined)
       made.refused = std::string("it computes in ") + c10::toString(common);
   }
 

@@ -29,5 +29,6 @@ for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data
     _part.install()
 
 from . import core  # noqa: E402
+from .ops import ops_table  # noqa: E402
 
-__all__ = ["core", "fallback", "hpu", "metrics"]
+__all__ = ["core", "fallback", "hpu", "metrics", "ops_table"]

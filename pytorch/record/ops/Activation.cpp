@@ -131,8 +131,7 @@ void mish(Call& c) {
 void hardswishBackward(Call& c) {  // grad_output, self
   Value g = c.f32(0), x = c.f32(1);
   Value inside = c.mul(g, c.add(c.div(x, 3), 0.5));
-  c.out(0,
-        c.where(isLess(c, x, -3), c.scalarLike(g, 0), c.where(c.op("less_equal", {x, c.scalarLike(x, 3)}), inside, g)));
+  c.out(0, c.where(isLess(c, x, -3), c.scalarLike(g, 0), c.where(isLess(c, x, 3), inside, g)));
 }
 void hardsigmoidBackward(Call& c) {  // grad_output, self
   Value g = c.f32(0), x = c.f32(1);

@@ -81,8 +81,8 @@ void embeddingBagBackward(Call& c) {
   Value parts = c.mul(c.gather(g, plainIndices(c, c.in(2)), 0), counted(c, indices, c.integer(9), n));
   if (c.has(8)) parts = c.mul(parts, c.reshape(c.f32(8), {n, 1}));
   if (c.flag(6)) {
-    Value times = scatterAlong(c, c.full({ElementType::kF32, {rows, 1}}, 0), at,
-                               c.full({ElementType::kF32, {n, 1}}, 1), 0, "add");
+    Value times = scatterAlong(c, c.full({ElementType::kF32, {rows, 1}}, 0), at, c.full({ElementType::kF32, {n, 1}}, 1),
+                               0, "add");
     parts = c.div(parts, c.gather(times, indices, 0));
   }
   c.out(0, scatterAlong(c, zeros, at, parts, 0, "add"), c.meta(0).type);

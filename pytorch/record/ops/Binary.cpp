@@ -24,7 +24,10 @@ void hypot(Call& c) {
   Value a = c.op("abs", {c.f32(0)}), b = c.op("abs", {c.f32(1)});
   Value large = c.max(a, b), ratio = c.div(c.min(a, b), large);
   Value isPlain = c.op("and", {isGreater(c, large, 0), isLess(c, large, HUGE_VAL)});
-  c.out(0, c.where(isPlain, c.mul(large, c.op("sqrt", {c.add(c.mul(ratio, ratio), 1)})), large));
+  Value length = c.where(isPlain, c.mul(large, c.op("sqrt", {c.add(c.mul(ratio, ratio), 1)})), large);
+  // Infinite when one is, also with NaN.
+  Value isInfinite = c.op("or", {isEqual(c, a, HUGE_VAL), isEqual(c, b, HUGE_VAL)});
+  c.out(0, c.where(isInfinite, c.scalarLike(a, HUGE_VAL), length));
 }
 
 void copySign(Call& c) {

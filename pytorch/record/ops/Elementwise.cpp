@@ -164,11 +164,11 @@ void zero(Call& c) {
 
 const std::vector<Row>& elementwiseOps() {
   static const auto& rows = *new std::vector<Row>{
-      {"add.out add.Tensor add_.Tensor", addOrSub, "add"},
-      {"sub.out sub.Tensor sub_.Tensor", addOrSub, "sub"},
-      {"rsub.Tensor rsub.Scalar", addOrSub, "rsub"},
-      {"mul.out mul.Tensor mul_.Tensor", mul},
-      {"div.out div.Tensor div_.Tensor", div},
+      {"add.out", addOrSub, "add"},
+      {"sub.out", addOrSub, "sub"},
+      {"rsub.Tensor", addOrSub, "rsub"},
+      {"mul.out", mul},
+      {"div.out", div},
       {"div.out_mode", divMode},
       {"floor_divide floor_divide.out floor_divide_.Tensor", floorDivide},
       {"remainder.Tensor_out remainder.Scalar_Tensor", remainder},

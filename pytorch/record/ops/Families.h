@@ -27,6 +27,9 @@ const std::vector<Row>& poolingOps();
 const std::vector<Row>& indexOps();
 const std::vector<Row>& creationOps();
 
+/// What rows refuse.
+const std::vector<Limit>& opLimits();
+
 inline std::vector<const std::vector<Row>*> opFamilies() {
   return {&elementwiseOps(), &binaryOps(),        &sortOps(),        &scatterOps(),    &resampleOps(),  &distanceOps(),
           &gridOps(),        &bagOps(),           &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),

@@ -64,14 +64,13 @@ void nllBackward(Call& c) {  // grad_output, self, target, weight, reduction, ig
 
 // ---- distances ------------------------------------------------------------------------------------
 
-void distance(Call& c) {  // self, target, reduction
+void squares(Call& c) {  // self, target, reduction
   Value d = c.sub(c.f32(0), c.f32(1));
-  c.out(0, reduced(c, c.variant() == "mse" ? c.mul(d, d) : c.op("abs", {d}), c.integer(2)), c.common());
+  c.out(0, reduced(c, c.mul(d, d), c.integer(2)), c.common());
 }
-void distanceBackward(Call& c) {  // grad_output, self, target, reduction
+void squaresBackward(Call& c) {  // grad_output, self, target, reduction
   Value g = c.f32(0), d = c.sub(c.f32(1), c.f32(2));
-  Value slope = c.variant() == "mse" ? c.mul(d, 2) : c.op("sign", {d});
-  c.out(0, c.mul(spreadGradient(c, g, c.shape(d), c.integer(3)), slope), c.common());
+  c.out(0, c.mul(spreadGradient(c, g, c.shape(d), c.integer(3)), c.mul(d, 2)), c.common());
 }
 
 void smoothL1(Call& c) {  // self, target, reduction, beta
@@ -168,9 +167,8 @@ const std::vector<Row>& lossOps() {
   static const auto& rows = *new std::vector<Row>{
       {"nll_loss_forward.output nll_loss2d_forward nll_loss2d_forward.output", nllForward},
       {"nll_loss_backward.grad_input nll_loss2d_backward nll_loss2d_backward.grad_input", nllBackward},
-      {"mse_loss.out", distance, "mse"},
-      {"mse_loss_backward mse_loss_backward.grad_input", distanceBackward, "mse"},
-      {"l1_loss l1_loss.out", distance, "l1"},
+      {"mse_loss.out", squares},
+      {"mse_loss_backward mse_loss_backward.grad_input", squaresBackward},
       {"smooth_l1_loss.out", smoothL1},
       {"smooth_l1_loss_backward.grad_input", smoothL1Backward},
       {"huber_loss huber_loss.out", huber},

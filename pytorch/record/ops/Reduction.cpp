@@ -40,10 +40,6 @@ void sum(Call& c) {  // self, dim, keepdim, dtype
   Value x = c.in(0, summing(c));
   c.out(0, sumOver(c, x, c.dimensions(1, c.rank(x)), c.flag(2)));
 }
-void sumAll(Call& c) {
-  Value x = c.in(0, summing(c));
-  c.out(0, sumOver(c, x, c.dimensions(size_t{99}, c.rank(x)), false));
-}
 void mean(Call& c) {  // self, dim, keepdim, dtype
   Value x = c.f32(0);
   Ints dims = c.dimensions(1, c.rank(x));
@@ -162,7 +158,10 @@ void bothExtremes(Call& c) {  // self, dim, keepdim -> min, max
 void normOver(Call& c, double p, const Ints& dims, bool keep) {
   Value a = c.op("abs", {c.f32(0)});
   if (!c.ok()) return;
-  if (countOf(c, a, dims) == 0) return (void)c.unsupported("a norm of nothing");
+  if (countOf(c, a, dims) == 0) {
+    if (std::isinf(p) || p < 0) return (void)c.unsupported("an extreme of nothing");
+    return c.out(0, c.full({ElementType::kF32, reducedSizes(c.shape(a), dims, keep)}, 0));
+  }
   if (std::isinf(p)) return c.out(0, c.reduce(p > 0 ? "reduce_max" : "reduce_min", a, dims, keep));
   if (p == 1) return c.out(0, c.reduceSum(a, dims, keep));
   if (p == 2) return c.out(0, c.op("sqrt", {c.reduceSum(c.mul(a, a), dims, keep)}));
@@ -252,7 +251,6 @@ void product(Call& c) {  // self, dim, keepdim, dtype
 const std::vector<Row>& reductionOps() {
   static const auto& rows = *new std::vector<Row>{
       {"sum.IntList_out", sum},
-      {"sum", sumAll},
       {"mean.out", mean},
       {"amax.out", extremes, "reduce_max"},
       {"amin.out", extremes, "reduce_min"},

@@ -224,8 +224,7 @@ Terms borderTerms(std::string_view way, int64_t size, int64_t before, int64_t af
 void border(Call& c) {  // self, padding
   const Ints padding = c.ints(1);
   Shape padded = c.meta(0).sizes;
-  for (size_t i = 0; i * 2 < padding.size(); ++i)
-    padded[padded.size() - 1 - i] += padding[i * 2] + padding[i * 2 + 1];
+  for (size_t i = 0; i * 2 < padding.size(); ++i) padded[padded.size() - 1 - i] += padding[i * 2] + padding[i * 2 + 1];
   if (isEmpty(c, c.meta(0).sizes, padded, c.meta(0).type)) return;
   Value x = c.in(0);
   for (size_t i = 0; i * 2 < padding.size() && c.ok(); ++i) {
@@ -278,8 +277,7 @@ void patchesToColumns(Call& c) {
   Ints pads = {0, 0, p.padding[0], p.padding[1]};
   x = gathered(c, gathered(c, c.pad(x, pads, pads), 2, p.terms(0)), 3, p.terms(1));
   x = c.reshape(x, {n, channels, p.kernel[0], p.count[0], p.kernel[1], p.count[1]});
-  x = c.reshape(c.transpose(x, {0, 1, 2, 4, 3, 5}),
-                {n, channels * p.kernel[0] * p.kernel[1], p.count[0] * p.count[1]});
+  x = c.reshape(c.transpose(x, {0, 1, 2, 4, 3, 5}), {n, channels * p.kernel[0] * p.kernel[1], p.count[0] * p.count[1]});
   c.out(0, isBatch ? x : hpu::compose::removeDim(c, x, 0));
 }
 void columnsToPatches(Call& c) {  // self, output_size, then the same
@@ -291,8 +289,7 @@ void columnsToPatches(Call& c) {  // self, output_size, then the same
   const int64_t n = c.dim(x, 0), channels = c.dim(x, 1) / (p.kernel[0] * p.kernel[1]);
   if (isEmpty(c, c.shape(x), {n, channels, size[0], size[1]}, c.element(x))) return;
   x = c.reshape(x, {n, channels, p.kernel[0], p.kernel[1], p.count[0], p.count[1]});
-  x = c.reshape(c.transpose(x, {0, 1, 2, 4, 3, 5}),
-                {n, channels, p.kernel[0] * p.count[0], p.kernel[1] * p.count[1]});
+  x = c.reshape(c.transpose(x, {0, 1, 2, 4, 3, 5}), {n, channels, p.kernel[0] * p.count[0], p.kernel[1] * p.count[1]});
   x = scattered(c, scattered(c, x, 3, p.terms(1)), 2, p.terms(0));
   x = c.slice(x, {0, 0, p.padding[0], p.padding[1]}, {n, channels, size[0], size[1]}, {1, 1, 1, 1});
   c.out(0, isBatch ? x : hpu::compose::removeDim(c, x, 0));

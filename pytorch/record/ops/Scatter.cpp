@@ -66,8 +66,7 @@ Value reduceAlong(Call& c, Value x, Value at, Value updates, int64_t dim, std::s
     Value none = c.full({ElementType::kI32, c.shape(x)}, 0), one = c.full({ElementType::kI32, c.shape(updates)}, 1);
     count = scatterAlong(c, none, at, one, dim, "add");
   }
-  if (!includesSelf)
-    x = c.where(hpu::compose::isGreater(c, count, 0), c.scalarLike(x, isProduct ? 1 : 0), x);
+  if (!includesSelf) x = c.where(hpu::compose::isGreater(c, count, 0), c.scalarLike(x, isProduct ? 1 : 0), x);
   Value result = scatterAlong(c, x, at, updates, dim, isProduct ? "mul" : "add");
   if (how == "mean") {
     Value parts = c.cast(includesSelf ? c.add(count, 1.0) : c.max(count, c.scalarLike(count, 1)), c.element(result));
@@ -101,10 +100,15 @@ void scatterReduce(Call& c) {
   }
   const bool includesSelf = c.size() < 6 || !c.has(5) || c.isTensor(5) || c.flag(5);
   std::string_view how = c.text(4);
-  if (c.element(x) == ElementType::kBool) return (void)c.unsupported("bool");
-  c.out(0, c.reshape(reduceAlong(c, x, plainIndices(c, index), updates, c.dimension(1, c.rank(x)),
-                                 how == "add" ? "sum" : how, includesSelf),
-                     shape));
+  const bool isBool = c.element(x) == ElementType::kBool;
+  if (isBool) {  // Sums are any, products all.
+    if (how == "mean") return (void)c.unsupported("means of bool");
+    how = how == "prod" || how == "multiply" || how == "amin" ? "amin" : "amax";
+    x = c.cast(x, ElementType::kU8), updates = c.cast(updates, ElementType::kU8);
+  }
+  x = reduceAlong(c, x, plainIndices(c, index), updates, c.dimension(1, c.rank(x)), how == "add" ? "sum" : how,
+                  includesSelf);
+  c.out(0, c.reshape(isBool ? c.toBool(x) : x, shape));
 }
 
 /// self, dim, index, source, reduce, include_self: index is of one dim.
@@ -124,8 +128,7 @@ void indexReduce(Call& c) {
 
 void take(Call& c) {  // self, index
   Value x = c.in(0), index = c.in(1);
-  if (!c.ok() || hpu::numElements(c.shape(x)) == 0) return (void)c.unsupported("no elements");
-  if (hpu::numElements(c.shape(index)) == 0) return c.out(0, c.full({c.element(x), c.shape(index)}, 0));
+  if (!c.ok() || hpu::numElements(c.shape(index)) == 0) return c.out(0, c.full({c.element(x), c.shape(index)}, 0));
   c.out(0, c.gather(flatOf(c, x), plainIndices(c, index), 0));
 }
 
@@ -137,8 +140,8 @@ void put(Call& c) {  // self, index, source, accumulate
   c.out(0, c.reshape(flat, c.shape(x)));
 }
 
-/// Where the mask is, the elements of `source` (of its first dim) in their order; self elsewhere. The mask has the first
-/// dims of self.
+/// Where the mask is, the elements of `source` (of its first dim) in their order; self elsewhere. The mask has the
+/// first dims of self.
 Value fillMasked(Call& c, Value x, Value mask, Value source) {
   const int64_t count = hpu::numElements(c.shape(mask));
   if (!c.ok() || count == 0) return x;
@@ -181,8 +184,7 @@ void indexPut(Call& c) {
   if (indexed.empty()) return c.out(0, c.flag(3) ? c.add(x, values) : c.expand(values, shape));
   if (hasMask) {
     Value mask = c.toBool(indices[static_cast<size_t>(indexed[0])]);
-    if (indexed.size() > 1 || indexed[0] != 0)
-      return (void)c.unsupported("a mask with other indices");
+    if (indexed.size() > 1 || indexed[0] != 0) return (void)c.unsupported("a mask with other indices");
     Shape along = c.shape(mask), rest(shape.begin() + c.rank(mask), shape.end()), one = along;
     along.resize(shape.size(), 1);
     const int64_t lead = c.rank(values) - static_cast<int64_t>(rest.size());
@@ -227,8 +229,7 @@ void indexPut(Call& c) {
   const ElementType type = c.element(x);
   if (c.flag(3) && isFloat(type)) moved = c.toF32(moved), values = c.toF32(values);
   if (c.flag(3) && type == ElementType::kBool) return (void)c.unsupported("sums of bool");
-  Value result =
-      c.op("scatter_nd", {moved, tuples, values}, {{"mode", std::string(c.flag(3) ? "add" : "replace")}});
+  Value result = c.op("scatter_nd", {moved, tuples, values}, {{"mode", std::string(c.flag(3) ? "add" : "replace")}});
   c.out(0, c.transpose(c.cast(result, type), back));
 }
 

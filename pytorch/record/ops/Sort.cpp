@@ -83,8 +83,8 @@ Ordered medianOf(Call& c, Value x, int64_t dim, bool leavesOut) {
     if (leavesOut)
       at = c.max(among, c.scalarLike(among, 0));
     else
-      at = c.where(hpu::compose::isGreater(c, count, 0),
-                   c.sub(c.scalarLike(count, static_cast<double>(size)), count), at);
+      at = c.where(hpu::compose::isGreater(c, count, 0), c.sub(c.scalarLike(count, static_cast<double>(size)), count),
+                   at);
   }
   Shape sizes = c.shape(x);
   if (c.ok()) sizes[static_cast<size_t>(dim)] = 1;
@@ -136,12 +136,13 @@ Value placesOf(Call& c, Value sorted, Value values, bool right) {
   if (hpu::numElements(c.shape(sorted)) * hpu::numElements(c.shape(values)) > kMostPairs)
     return c.unsupported("more than 2^26 pairs to compare");
   Value wide = insertDim(c, values, rank);
-  Value below = right ? c.op("less_equal", {c.reshape(sorted, along), wide})
-                      : c.op("less", {c.reshape(sorted, along), wide});
+  Value below =
+      right ? c.op("less_equal", {c.reshape(sorted, along), wide}) : c.op("less", {c.reshape(sorted, along), wide});
   // NaN is behind all numbers.
   if (isFloat(c.element(values))) {
     Value isNan = c.op("is_nan", {wide});
-    below = c.op("or", {below, right ? isNan : c.op("and", {isNan, c.op("not", {c.op("is_nan", {c.reshape(sorted, along)})})})});
+    below = c.op(
+        "or", {below, right ? isNan : c.op("and", {isNan, c.op("not", {c.op("is_nan", {c.reshape(sorted, along)})})})});
   }
   return c.reduceSum(c.cast(below, ElementType::kI32), {rank}, false);
 }
