@@ -184,7 +184,7 @@ def test_the_device_computes_what_the_cpu_does(dtype):
             unknown.append(f"{name}: on the CPU: {', '.join(outcome.fallbacks)}")
     print(f"{dtype}: {ops} of {len(outcomes)} ops are of the table, {passed} of their {passed + failed} samples pass")
     assert not unknown, "\n".join(unknown)
-    assert passed > 500 and passed >= 0.95 * (passed + failed)
+    assert passed > 200 and passed >= 0.95 * (passed + failed)
 
 
 def test_complex_numbers_are_the_cpus():
