@@ -276,6 +276,11 @@ void bindRest(py::module_& m) {
   });
   m.def("reset_record_counts", [] { resetRecordCounts(); });
   m.def("table", [] { return tableNames(); });
+  m.def("table_limits", [] {
+    std::map<std::string, std::string> limits;
+    for (const Limit& limit : tableLimits()) limits[std::string(limit.names)] = std::string(limit.text);
+    return limits;
+  });
   m.def("set_library_folders", [](std::vector<std::string> folders) { libraryFolders() = std::move(folders); });
   m.def("copy_counts", [] {
     const CopyCounters& counters = copyCounters();

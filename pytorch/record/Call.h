@@ -57,6 +57,7 @@ class Call : public hpu::compose::Emitter {
   bool flag(size_t i) { return integer(i) != 0; }
   /// Numbers of a list; `count` > 0: a list of one is repeated.
   Ints ints(size_t i, size_t count = 0);
+  const std::vector<double>& reals(size_t i) { return argument(i).reals; }
   std::string_view text(size_t i);
   /// A dim, which may be negative, of `rank`.
   int64_t dimension(size_t i, int64_t rank);

@@ -271,6 +271,7 @@ class Reader {
       const bool isInferred = !made->results.empty() && made->results[0].meta.type == hpu::ElementType::kInvalid;
       const hpu::Status status = infer(*made);
       if (!status.ok()) made->refused = std::string(status.message());
+      if (status.ok()) checkTypes(*made);
       if (isInferred) keepFormat(*made);
     }
     std::lock_guard<std::mutex> lock(tables().mutex);
@@ -357,7 +358,8 @@ class Reader {
     if (common == at::ScalarType::Undefined && !call_.operands.empty()) common = call_.operands[0]->scalar_type();
     made.common = elementTypeOf(common);
     made.results.resize(op_.schema().returns().size());
-    if (made.common == hpu::ElementType::kInvalid)
+    // An op without operands has no common type.
+    if (made.common == hpu::ElementType::kInvalid && common != at::ScalarType::Undefined)
       made.refused = std::string("it computes in ") + c10::toString(common);
   }
 
@@ -367,8 +369,20 @@ class Reader {
       const int i = entry_.resultArgument[k];
       if (i < 0) continue;
       made.results[k].operand = made.arguments[static_cast<size_t>(i)].operands.at(0);
-      made.results[k].meta = made.operands[static_cast<size_t>(made.results[k].operand)];
+      const TensorMeta& meta = made.operands[static_cast<size_t>(made.results[k].operand)];
+      // libtorch's own compositions hand in empty tensors of one dim: these become as large as the function says.
+      if ((entry_.row->flags & Row::kOwnShapes) && entry_.isOut[static_cast<size_t>(i)] && meta.sizes == hpu::Shape{0})
+        continue;
+      made.results[k].meta = meta;
     }
+  }
+
+  /// Results whose sizes the function alone said have the type of the argument that they are.
+  void checkTypes(Signature& made) {
+    for (const ResultMeta& result : made.results)
+      if (result.operand >= 0 && result.isDefined &&
+          result.meta.type != made.operands[static_cast<size_t>(result.operand)].type)
+        made.refused = "the argument for its result has another type";
   }
 
   static Tensor onMeta(const Tensor& tensor) {

@@ -47,4 +47,8 @@ std::vector<std::string> tableNames() {
   return names;
 }
 
+const std::vector<Limit>& tableLimits() {
+  return opLimits();
+}
+
 }  // namespace hpu_torch

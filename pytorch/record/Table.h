@@ -38,4 +38,10 @@ const Row* findRow(std::string_view name);
 /// All names, sorted.
 HPU_TORCH_API std::vector<std::string> tableNames();
 
+struct Limit {
+  std::string_view names;  ///< Of ops, without overloads, separated by spaces.
+  std::string_view text;   ///< What their rows refuse.
+};
+HPU_TORCH_API const std::vector<Limit>& tableLimits();
+
 }  // namespace hpu_torch

@@ -33,11 +33,14 @@ bool denseOrder(const TensorMeta& meta, Ints& order) {
   order.resize(meta.sizes.size());
   std::iota(order.begin(), order.end(), 0);
   auto at = [](const auto& list, int64_t d) { return list[static_cast<size_t>(d)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    // Dims of one element go where they are.
-    if (at(meta.sizes, a) == 1 || at(meta.sizes, b) == 1) return false;
-    return at(meta.strides, a) > at(meta.strides, b);
-  });
+  // Dims of one element stay where they are: their strides say nothing.
+  Ints longer, places;
+  for (int64_t d : order)
+    if (at(meta.sizes, d) != 1) longer.push_back(d);
+  places = longer;
+  std::stable_sort(longer.begin(), longer.end(),
+                   [&](int64_t a, int64_t b) { return at(meta.strides, a) > at(meta.strides, b); });
+  for (size_t i = 0; i < longer.size(); ++i) order[static_cast<size_t>(places[i])] = longer[i];
   int64_t expected = 1;
   for (size_t i = order.size(); i-- > 0;) {
     if (at(meta.sizes, order[i]) == 1) continue;

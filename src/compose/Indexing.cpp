@@ -50,6 +50,12 @@ Value plainIndices(Emitter& c, Value indices) {
 Value scatterAlong(Emitter& c, Value x, Value indices, Value updates, int64_t dim, std::string_view mode) {
   if (!x.handle || (updates.handle && numElements(c.shape(updates)) == 0)) return x;
   ElementType type = c.element(x);
+  if (type == ElementType::kBool && mode != "replace") {  // Sums are any, products all.
+    std::string_view extreme = mode == "add" ? "max" : mode == "mul" ? "min" : mode;
+    Value bytes =
+        scatterAlong(c, c.cast(x, ElementType::kU8), indices, c.cast(updates, ElementType::kU8), dim, extreme);
+    return c.toBool(bytes);
+  }
   bool isWide = isFloat(type) && (mode == "add" || mode == "mul");
   if (isWide) x = c.toF32(x), updates = c.toF32(updates);
   return c.cast(c.op("scatter_elements", {x, indices, updates}, {{"axis", dim}, {"mode", std::string(mode)}}), type);

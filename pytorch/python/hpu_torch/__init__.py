@@ -29,6 +29,7 @@ for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data
     _part.install()
 
 from . import core  # noqa: E402
+from .ops import ops_table  # noqa: E402
 
 
 def __getattr__(name):
@@ -39,4 +40,5 @@ def __getattr__(name):
         return globals()[name] if name == "compile" else compiler
     raise AttributeError(f"module 'hpu_torch' has no attribute '{name}'")
 
-__all__ = ["compile", "core", "fallback", "hpu", "metrics"]
+
+__all__ = ["compile", "core", "fallback", "hpu", "metrics", "ops_table"]

@@ -2,15 +2,17 @@
 // Activations, softmax, and their gradients; all in f32.
 #include <cmath>
 
+#include "compose/Functions.h"
 #include "pytorch/record/Call.h"
 #include "pytorch/record/ops/Families.h"
 
 namespace hpu_torch {
 namespace {
 
-Value oneMinus(Call& c, Value x) {
-  return c.sub(c.scalarLike(x, 1), x);
-}
+using hpu::compose::isGreater;
+using hpu::compose::isLess;
+using hpu::compose::oneMinus;
+using hpu::compose::orZero;
 
 void relu(Call& c) {
   c.out(0, c.op("relu", {c.wide(0)}));
@@ -122,6 +124,79 @@ void logSigmoidBackward(Call& c) {  // grad_output, self, buffer
   c.out(0, c.mul(c.f32(0), c.op("sigmoid", {c.neg(c.f32(1))})), c.meta(1).type);
 }
 
+void mish(Call& c) {
+  Value x = c.f32(0);
+  c.out(0, c.mul(x, c.op("tanh", {c.op("softplus", {x})})));
+}
+void hardswishBackward(Call& c) {  // grad_output, self
+  Value g = c.f32(0), x = c.f32(1);
+  Value inside = c.mul(g, c.add(c.div(x, 3), 0.5));
+  c.out(0, c.where(isLess(c, x, -3), c.scalarLike(g, 0), c.where(isLess(c, x, 3), inside, g)));
+}
+void hardsigmoidBackward(Call& c) {  // grad_output, self
+  Value g = c.f32(0), x = c.f32(1);
+  Value inside = c.op("and", {isGreater(c, x, -3), isLess(c, x, 3)});
+  c.out(0, orZero(c, inside, c.div(g, 6)));
+}
+
+void hardshrink(Call& c) {  // self, lambd
+  Value x = c.wide(0), bound = c.in(1, c.element(x));
+  c.out(0, c.where(c.op("less_equal", {c.op("abs", {x}), bound}), c.scalarLike(x, 0), x));
+}
+void softshrink(Call& c) {  // self, lambd
+  Value x = c.wide(0), bound = c.in(1, c.element(x));
+  Value low = c.where(c.op("less", {x, c.neg(bound)}), c.add(x, bound), c.mul(x, 0.0));
+  c.out(0, c.where(c.op("greater", {x, bound}), c.sub(x, bound), low));
+}
+/// Of both: grad_output, self, lambd.
+void shrinkBackward(Call& c) {
+  Value g = c.wide(0), x = c.wide(1);
+  c.out(0, c.where(c.op("less_equal", {c.op("abs", {x}), c.in(2, c.element(x))}), c.scalarLike(g, 0), g));
+}
+
+void glu(Call& c) {  // self, dim
+  Value x = c.f32(0);
+  const int64_t dim = c.dimension(1, c.rank(x)), half = c.dim(x, dim) / 2;
+  c.out(0, c.mul(c.sliceDim(x, dim, 0, half), c.op("sigmoid", {c.sliceDim(x, dim, half, half)})));
+}
+void gluBackward(Call& c) {  // grad_output, self, dim
+  Value g = c.f32(0), x = c.f32(1);
+  const int64_t dim = c.dimension(2, c.rank(x)), half = c.dim(x, dim) / 2;
+  Value a = c.sliceDim(x, dim, 0, half), s = c.op("sigmoid", {c.sliceDim(x, dim, half, half)}), first = c.mul(g, s);
+  c.out(0, c.concat({first, c.mul(c.mul(first, a), oneMinus(c, s))}, dim), c.meta(1).type);
+}
+
+/// The slopes, which are of one element or of dim 1, as they broadcast over self.
+Value slopesOf(Call& c, size_t weight, const Shape& shape) {
+  Shape along(shape.size(), 1);
+  const int64_t count = hpu::numElements(c.meta(weight).sizes);
+  if (along.size() > 1)
+    along[1] = count;
+  else if (along.size() == 1 && count > 1)
+    along[0] = count;
+  return c.reshape(c.f32(weight), along);
+}
+void prelu(Call& c) {  // self, weight
+  Value x = c.f32(0);
+  c.out(0, c.where(isGreater(c, x, 0), x, c.mul(x, slopesOf(c, 1, c.shape(x)))), c.meta(0).type);
+}
+void preluBackward(Call& c) {  // grad_output, self, weight -> dSelf, dWeight
+  Value g = c.f32(0), x = c.f32(1), slopes = slopesOf(c, 2, c.shape(x)), isUp = isGreater(c, x, 0);
+  c.out(0, c.where(isUp, g, c.mul(g, slopes)), c.meta(1).type);
+  if (!c.ok()) return;
+  if (hpu::numElements(c.shape(x)) == 0)
+    return c.out(1, c.full({ElementType::kF32, c.meta(2).sizes}, 0), c.meta(2).type);
+  Value parts = c.where(isUp, c.scalarLike(g, 0), c.mul(g, x));
+  c.out(1, c.reshape(c.sumTo(parts, c.shape(slopes)), c.meta(2).sizes), c.meta(2).type);
+}
+
+/// self, noise, lower, upper, training: without training a leaky relu with the mean slope.
+void rrelu(Call& c) {
+  if (c.flag(4)) return (void)c.unsupported("training: its slopes are drawn where it is computed");
+  Value x = c.f32(0), slope = c.mul(c.add(c.f32(2), c.f32(3)), 0.5);
+  c.out(0, c.where(c.op("less_equal", {x, c.scalarLike(x, 0)}), c.mul(x, slope), x), c.meta(0).type);
+}
+
 // ---- softmax: self, dim, half_to_float ------------------------------------------------------------
 
 void softmax(Call& c) {
@@ -164,6 +239,17 @@ const std::vector<Row>& activationOps() {
       {"log_sigmoid_backward log_sigmoid_backward.grad_input", logSigmoidBackward},
       {"hardswish hardswish.out hardswish_", hardswish},
       {"hardsigmoid.out", hardsigmoid},
+      {"hardswish_backward", hardswishBackward},
+      {"hardsigmoid_backward.grad_input", hardsigmoidBackward},
+      {"mish.out", mish},
+      {"hardshrink.out", hardshrink},
+      {"softshrink.out", softshrink},
+      {"hardshrink_backward.grad_input softshrink_backward.grad_input", shrinkBackward},
+      {"glu.out", glu},
+      {"glu_backward", gluBackward},
+      {"prelu", prelu},
+      {"prelu_backward", preluBackward, {}, Row::kOwnShapes},
+      {"rrelu_with_noise", rrelu, {}, Row::kOwnShapes},
       {"_softmax.out", softmax, "softmax"},
       {"_log_softmax.out", softmax, "log_softmax"},
       {"_softmax_backward_data.out", softmaxBackward},

@@ -137,11 +137,8 @@ void convolutionBackward(Call& c) {
 
 const std::vector<Row>& convolutionOps() {
   static const auto& rows = *new std::vector<Row>{
-      {"convolution convolution_overrideable", convolution, {}, Row::kOwnShapes | Row::kKeepsFormat},
-      {"convolution_backward convolution_backward_overrideable",
-       convolutionBackward,
-       {},
-       Row::kOwnShapes | Row::kKeepsFormat},
+      {"convolution", convolution, {}, Row::kOwnShapes | Row::kKeepsFormat},
+      {"convolution_backward", convolutionBackward, {}, Row::kOwnShapes | Row::kKeepsFormat},
   };
   return rows;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two and more operands, element by element. The one thing to know: operands are read in the type that PyTorch promotes
 // them to (floats: f32) and results are cast to the type that they have to have.
+#include "compose/Functions.h"
 #include "pytorch/record/Call.h"
 #include "pytorch/record/ops/Families.h"
 
@@ -8,6 +9,7 @@ namespace hpu_torch {
 namespace {
 
 using hpu::compose::isFloat;
+using hpu::compose::truncated;
 
 /// v * argument i, a number; v where that is 1 for ever.
 Value scaled(Call& c, Value v, size_t i) {
@@ -15,19 +17,15 @@ Value scaled(Call& c, Value v, size_t i) {
 }
 
 void addOrSub(Call& c) {  // self, other, alpha
-  if (c.common() == ElementType::kBool) return c.out(0, c.op("or", {c.in(0), c.in(1)}));
+  if (c.common() == ElementType::kBool) return c.out(0, c.op("or", {c.toBool(c.in(0)), c.toBool(c.in(1))}));
   const bool reversed = c.variant() == "rsub";
   Value a = c.wide(reversed ? 1 : 0), b = scaled(c, c.wide(reversed ? 0 : 1), 2);
   c.out(0, c.variant() == "add" ? c.add(a, b) : c.sub(a, b));
 }
 
 void mul(Call& c) {
-  if (c.common() == ElementType::kBool) return c.out(0, c.op("and", {c.in(0), c.in(1)}));
+  if (c.common() == ElementType::kBool) return c.out(0, c.op("and", {c.toBool(c.in(0)), c.toBool(c.in(1))}));
   c.out(0, c.mul(c.wide(0), c.wide(1)));
-}
-
-Value truncated(Call& c, Value x) {
-  return c.where(c.op("less", {x, c.scalarLike(x, 0)}), c.op("ceil", {x}), c.op("floor", {x}));
 }
 
 /// The remainder with the sign of the divisor.
@@ -77,7 +75,8 @@ void power(Call& c) {  // self, exponent
   Value x = c.wide(0);
   if (!isFloat(c.common()) && c.common() != ElementType::kInvalid) {
     if (c.isFixed(1, 2)) return c.out(0, c.mul(x, x));
-    return (void)c.unsupported("powers of integers");
+    if (c.common() == ElementType::kBool) return (void)c.unsupported("powers of bool");
+    return c.out(0, hpu::compose::integerPower(c, x, c.wide(1)));
   }
   if (c.isFixed(1, 2)) return c.out(0, c.mul(x, x));
   if (c.isFixed(1, 1)) return c.out(0, x);
@@ -113,13 +112,15 @@ void bits(Call& c) {
 }
 
 void clamp(Call& c) {  // self, min, max
-  Value x = c.in(0, Call::computing(c.outType(0)));
+  const ElementType type = Call::computing(c.outType(0));
+  Value x = c.in(0, type == ElementType::kBool ? ElementType::kU8 : type);
   if (c.has(1)) x = c.max(x, c.in(1, c.element(x)));
   if (c.has(2)) x = c.min(x, c.in(2, c.element(x)));
   c.out(0, x);
 }
 void clampOne(Call& c) {
-  Value x = c.in(0, Call::computing(c.outType(0)));
+  const ElementType type = Call::computing(c.outType(0));
+  Value x = c.in(0, type == ElementType::kBool ? ElementType::kU8 : type);
   c.out(0, c.op(c.variant(), {x, c.in(1, c.element(x))}));
 }
 
@@ -163,11 +164,11 @@ void zero(Call& c) {
 
 const std::vector<Row>& elementwiseOps() {
   static const auto& rows = *new std::vector<Row>{
-      {"add.out add.Tensor add_.Tensor", addOrSub, "add"},
-      {"sub.out sub.Tensor sub_.Tensor", addOrSub, "sub"},
-      {"rsub.Tensor rsub.Scalar", addOrSub, "rsub"},
-      {"mul.out mul.Tensor mul_.Tensor", mul},
-      {"div.out div.Tensor div_.Tensor", div},
+      {"add.out", addOrSub, "add"},
+      {"sub.out", addOrSub, "sub"},
+      {"rsub.Tensor", addOrSub, "rsub"},
+      {"mul.out", mul},
+      {"div.out", div},
       {"div.out_mode", divMode},
       {"floor_divide floor_divide.out floor_divide_.Tensor", floorDivide},
       {"remainder.Tensor_out remainder.Scalar_Tensor", remainder},

@@ -10,6 +10,13 @@ namespace hpu_torch {
 
 const std::vector<Row>& elementwiseOps();
 const std::vector<Row>& unaryOps();
+const std::vector<Row>& binaryOps();
+const std::vector<Row>& sortOps();
+const std::vector<Row>& scatterOps();
+const std::vector<Row>& resampleOps();
+const std::vector<Row>& distanceOps();
+const std::vector<Row>& gridOps();
+const std::vector<Row>& bagOps();
 const std::vector<Row>& activationOps();
 const std::vector<Row>& reductionOps();
 const std::vector<Row>& matrixOps();
@@ -20,9 +27,13 @@ const std::vector<Row>& poolingOps();
 const std::vector<Row>& indexOps();
 const std::vector<Row>& creationOps();
 
+/// What rows refuse.
+const std::vector<Limit>& opLimits();
+
 inline std::vector<const std::vector<Row>*> opFamilies() {
-  return {&elementwiseOps(),   &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),  &lossOps(),
-          &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps()};
+  return {&elementwiseOps(), &binaryOps(),        &sortOps(),        &scatterOps(),    &resampleOps(),  &distanceOps(),
+          &gridOps(),        &bagOps(),           &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),
+          &lossOps(),        &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps()};
 }
 
 }  // namespace hpu_torch

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joining, gathering and scattering. The one thing to know: an index outside of its dim is the nearest inside for a
 // gather and changes nothing for a scatter; the CPU throws there, which a device cannot without waiting.
+#include <algorithm>
 #include <numeric>
 
 #include "compose/Indexing.h"
@@ -38,26 +39,37 @@ void gather(Call& c) {  // self, dim, index
 /// self, dim, index, src or value
 void scatter(Call& c) {
   Value x = c.in(0), index = c.in(2);
-  if (!c.ok() || c.rank(x) == 0 || c.rank(index) == 0) return (void)c.unsupported("a scatter of numbers");
-  if (hpu::numElements(c.shape(index)) == 0) return c.out(0, x);
+  if (!c.ok() || hpu::numElements(c.shape(index)) == 0) return c.out(0, x);
+  const Shape shape = c.shape(x);
+  // A number is a tensor of one dim here.
+  auto atLeastOne = [&](Value v) { return c.rank(v) == 0 ? c.reshape(v, {1}) : v; };
+  x = atLeastOne(x);
+  index = atLeastOne(index);
   Shape sizes = c.shape(index);
-  Value updates = c.isTensor(3) ? c.slice(c.in(3), Ints(sizes.size(), 0), sizes, Ints(sizes.size(), 1))
+  Value updates = c.isTensor(3) ? c.slice(atLeastOne(c.in(3)), Ints(sizes.size(), 0), sizes, Ints(sizes.size(), 1))
                                 : c.expand(c.in(3, c.element(x)), sizes);
-  c.out(0, scatterAlong(c, x, plainIndices(c, index), c.cast(updates, c.element(x)), c.dimension(1, c.rank(x)),
-                        c.variant()));
+  x = scatterAlong(c, x, plainIndices(c, index), c.cast(updates, c.element(x)), c.dimension(1, c.rank(x)), c.variant());
+  c.out(0, c.reshape(x, shape));
 }
 
 /// self, dim, index, source, [alpha]: index is of one dim.
 void indexAdd(Call& c) {
   Value x = c.in(0), index = c.in(2), source = c.in(3);
-  if (!c.ok() || c.rank(x) == 0) return (void)c.unsupported("a number");
-  if (hpu::numElements(c.shape(source)) == 0) return c.out(0, x);
+  if (!c.ok() || hpu::numElements(c.shape(source)) == 0) return c.out(0, x);
+  const Shape shape = c.shape(x);
+  if (shape.empty()) {
+    x = c.reshape(x, {1});
+    source = c.reshape(source, {hpu::numElements(c.shape(source))});
+  }
   const int64_t dim = c.dimension(1, c.rank(x));
   Shape along(c.shape(x).size(), 1);
   along[static_cast<size_t>(dim)] = hpu::numElements(c.shape(index));
-  if (!c.isFixed(4, 1))
+  if (c.element(x) == ElementType::kBool)
+    source = c.op("and", {source, c.toBool(c.in(4))});
+  else if (!c.isFixed(4, 1))
     source = c.mul(c.cast(source, Call::computing(c.element(x))), c.in(4, Call::computing(c.element(x))));
-  c.out(0, scatterAlong(c, x, c.reshape(plainIndices(c, index), along), c.cast(source, c.element(x)), dim, "add"));
+  x = scatterAlong(c, x, c.reshape(plainIndices(c, index), along), c.cast(source, c.element(x)), dim, "add");
+  c.out(0, c.reshape(x, shape));
 }
 
 /// grad_output, indices, num_weights, padding_idx, scale_grad_by_freq
@@ -82,31 +94,38 @@ void embeddingBackward(Call& c) {
   c.out(0, sum, c.meta(0).type);
 }
 
-/// self, indices: one of integers for one dim, others None; or several that follow each other.
+/// self, indices: of integers for one dim or several, others None.
 void index(Call& c) {
   Value x = c.in(0);
-  Shape shape = c.shape(x), dims;
+  const Shape shape = c.shape(x);
   std::vector<Value> indices = c.list(1);
   if (!c.ok()) return;
   Value joined;
-  size_t first = 0, count = 0;
+  Ints indexed, order;
   int64_t length = 1;
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].handle) continue;
     ElementType type = c.element(indices[d]);
     if (type == ElementType::kBool || type == ElementType::kU8)
       return (void)c.unsupported("a mask as an index: the size of its result is not known");
-    if (count > 0 && d != first + count) return (void)c.unsupported("indices with dims between them");
-    if (count++ == 0) first = d;
+    indexed.push_back(static_cast<int64_t>(d));
     length *= shape[d];
     Value part = wrapIndices(c, indices[d], shape[d]);
     joined = joined.handle ? c.add(c.mul(joined, c.scalarLike(joined, static_cast<double>(shape[d]))), part) : part;
   }
-  if (count == 0 || hpu::numElements(shape) == 0) return (void)c.unsupported("such indices");
-  Shape flat(shape.begin(), shape.begin() + static_cast<int64_t>(first));
-  flat.push_back(length);
-  flat.insert(flat.end(), shape.begin() + static_cast<int64_t>(first + count), shape.end());
-  c.out(0, c.gather(c.reshape(x, flat), joined, static_cast<int64_t>(first)));
+  if (indexed.empty() || hpu::numElements(shape) == 0) return (void)c.unsupported("such indices");
+  // Indexed dims that do not follow each other come first, and what they name with them.
+  const bool isTogether = indexed.back() - indexed.front() + 1 == static_cast<int64_t>(indexed.size());
+  const int64_t first = isTogether ? indexed.front() : 0;
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
+    if (std::find(indexed.begin(), indexed.end(), d) == indexed.end()) order.push_back(d);
+  order.insert(order.begin() + first, indexed.begin(), indexed.end());
+  x = c.transpose(x, order);
+  Shape flat = c.shape(x);
+  if (!c.ok()) return;
+  flat.erase(flat.begin() + first, flat.begin() + first + static_cast<int64_t>(indexed.size()));
+  flat.insert(flat.begin() + first, length);
+  c.out(0, c.gather(c.reshape(x, flat), joined, first));
 }
 
 void flip(Call& c) {  // self, dims

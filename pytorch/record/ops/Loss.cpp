@@ -64,14 +64,13 @@ void nllBackward(Call& c) {  // grad_output, self, target, weight, reduction, ig
 
 // ---- distances ------------------------------------------------------------------------------------
 
-void distance(Call& c) {  // self, target, reduction
+void squares(Call& c) {  // self, target, reduction
   Value d = c.sub(c.f32(0), c.f32(1));
-  c.out(0, reduced(c, c.variant() == "mse" ? c.mul(d, d) : c.op("abs", {d}), c.integer(2)), c.common());
+  c.out(0, reduced(c, c.mul(d, d), c.integer(2)), c.common());
 }
-void distanceBackward(Call& c) {  // grad_output, self, target, reduction
+void squaresBackward(Call& c) {  // grad_output, self, target, reduction
   Value g = c.f32(0), d = c.sub(c.f32(1), c.f32(2));
-  Value slope = c.variant() == "mse" ? c.mul(d, 2) : c.op("sign", {d});
-  c.out(0, c.mul(spreadGradient(c, g, c.shape(d), c.integer(3)), slope), c.common());
+  c.out(0, c.mul(spreadGradient(c, g, c.shape(d), c.integer(3)), c.mul(d, 2)), c.common());
 }
 
 void smoothL1(Call& c) {  // self, target, reduction, beta
@@ -89,17 +88,95 @@ void smoothL1Backward(Call& c) {  // grad_output, self, target, reduction, beta
   c.out(0, c.mul(spreadGradient(c, g, c.shape(d), c.integer(3)), slope), c.common());
 }
 
+void huber(Call& c) {  // self, target, reduction, delta
+  const double delta = c.real(3);
+  Value d = c.op("abs", {c.sub(c.f32(0), c.f32(1))}), isSmall = c.op("less_equal", {d, c.scalarLike(d, delta)});
+  d = c.where(isSmall, c.mul(c.mul(d, d), 0.5), c.mul(c.sub(d, 0.5 * delta), delta));
+  c.out(0, reduced(c, d, c.integer(2)), c.common());
+}
+void huberBackward(Call& c) {  // grad_output, self, target, reduction, delta
+  const double delta = c.real(4);
+  Value g = c.f32(0), d = c.sub(c.f32(1), c.f32(2));
+  Value slope = c.min(c.max(d, c.scalarLike(d, -delta)), c.scalarLike(d, delta));
+  c.out(0, c.mul(spreadGradient(c, g, c.shape(d), c.integer(3)), slope), c.common());
+}
+
+// ---- of probabilities and margins ------------------------------------------------------------------
+
+void crossEntropy(Call& c) {  // self, target, weight, reduction
+  Value x = c.f32(0), y = c.f32(1);
+  // Logarithms are at least -100, as PyTorch's.
+  auto log = [&](Value v) { return c.max(c.op("log", {v}), c.scalarLike(v, -100)); };
+  Value rest = c.max(c.op("log1p", {c.neg(x)}), c.scalarLike(x, -100));
+  Value loss = c.sub(c.mul(c.sub(y, 1), rest), c.mul(y, log(x)));
+  if (c.has(2)) loss = c.mul(loss, c.f32(2));
+  c.out(0, reduced(c, loss, c.integer(3)), c.meta(0).type);
+}
+void crossEntropyBackward(Call& c) {  // grad_output, self, target, weight, reduction
+  Value g = c.f32(0), x = c.f32(1), y = c.f32(2);
+  Value scale = c.max(c.mul(c.sub(c.scalarLike(x, 1), x), x), c.scalarLike(x, 1e-12));
+  Value slope = c.div(c.sub(x, y), scale);
+  if (c.has(3)) slope = c.mul(slope, c.f32(3));
+  c.out(0, c.mul(spreadGradient(c, g, c.shape(slope), c.integer(4)), slope), c.meta(1).type);
+}
+
+/// For each class but the target's, the margin that it breaks to the power p; [N, C] and one target each.
+struct Margins {
+  Value hit, broken, weights;  ///< `broken` is 0 at the target.
+  int64_t classes = 0;
+};
+Margins marginsOf(Call& c, size_t first) {  // self, target, p, margin, weight, reduction
+  Margins m;
+  Shape shape = c.meta(first).sizes;
+  while (shape.size() < 2) shape.insert(shape.begin(), 1);
+  Value x = c.reshape(c.f32(first), shape), target = c.reshape(c.in(first + 1), {shape[0]});
+  auto hits = labelHits(c, target, shape, 1, c.has(first + 4) ? c.in(first + 4) : Value{}, -1);
+  m.hit = hits.hit;
+  m.weights = hits.weights;
+  m.classes = shape[1];
+  Value zero = c.scalarLike(x, 0), own = c.reduceSum(c.where(m.hit, x, zero), {1}, true);
+  Value z = c.add(c.sub(x, own), c.f32(first + 3));
+  m.broken = c.where(m.hit, zero, c.max(z, zero));
+  return m;
+}
+void multiMargin(Call& c) {
+  if (hpu::numElements(c.meta(0).sizes) == 0) return (void)c.unsupported("no elements");
+  Margins m = marginsOf(c, 0);
+  Value power = c.real(2) == 2 ? c.mul(m.broken, m.broken) : m.broken;
+  Value loss = c.mul(c.div(c.reduceSum(power, {1}, true), static_cast<double>(m.classes)), m.weights);
+  loss = reduced(c, loss, c.integer(5));
+  c.out(0, c.integer(5) == kNone ? c.reshape(loss, c.meta(1).sizes) : loss, c.meta(0).type);
+}
+void multiMarginBackward(Call& c) {  // grad_output, then the same
+  if (hpu::numElements(c.meta(1).sizes) == 0) return (void)c.unsupported("no elements");
+  Margins m = marginsOf(c, 1);
+  Value isBroken = c.op("greater", {m.broken, c.scalarLike(m.broken, 0)});
+  Value slope =
+      c.real(3) == 2 ? c.mul(m.broken, 2) : c.where(isBroken, c.scalarLike(m.broken, 1), c.scalarLike(m.broken, 0));
+  slope = c.mul(c.div(slope, static_cast<double>(m.classes)), m.weights);
+  slope = c.where(m.hit, c.neg(c.reduceSum(slope, {1}, true)), slope);
+  Value g = c.f32(0);
+  g = c.integer(6) == kNone ? c.reshape(g, c.shape(m.weights)) : c.reshape(g, {});
+  if (c.integer(6) == kMean) g = c.div(g, static_cast<double>(c.dim(slope, 0)));
+  c.out(0, c.reshape(c.mul(g, slope), c.meta(1).sizes), c.meta(1).type);
+}
+
 }  // namespace
 
 const std::vector<Row>& lossOps() {
   static const auto& rows = *new std::vector<Row>{
       {"nll_loss_forward.output nll_loss2d_forward nll_loss2d_forward.output", nllForward},
       {"nll_loss_backward.grad_input nll_loss2d_backward nll_loss2d_backward.grad_input", nllBackward},
-      {"mse_loss.out", distance, "mse"},
-      {"mse_loss_backward mse_loss_backward.grad_input", distanceBackward, "mse"},
-      {"l1_loss l1_loss.out", distance, "l1"},
+      {"mse_loss.out", squares},
+      {"mse_loss_backward mse_loss_backward.grad_input", squaresBackward},
       {"smooth_l1_loss.out", smoothL1},
       {"smooth_l1_loss_backward.grad_input", smoothL1Backward},
+      {"huber_loss huber_loss.out", huber},
+      {"huber_loss_backward.out", huberBackward, {}, Row::kOwnShapes},
+      {"binary_cross_entropy binary_cross_entropy.out", crossEntropy},
+      {"binary_cross_entropy_backward binary_cross_entropy_backward.grad_input", crossEntropyBackward},
+      {"multi_margin_loss", multiMargin, {}, Row::kOwnShapes | Row::kFixedNumbers},
+      {"multi_margin_loss_backward", multiMarginBackward, {}, Row::kOwnShapes | Row::kFixedNumbers},
   };
   return rows;
 }

@@ -27,13 +27,26 @@ Ints lastDims(int64_t rank, size_t count) {
   return dims;
 }
 
+/// Gradients of an operand without elements and of its parameters.
+void outZeros(Call& c, const Ints& mask, size_t x, size_t gamma, size_t beta) {
+  const size_t arguments[] = {x, gamma, beta};
+  for (size_t k = 0; k < 3; ++k)
+    if (mask[k] && c.has(arguments[k])) c.out(k, c.full({c.meta(arguments[k]).type, c.meta(arguments[k]).sizes}, 0));
+}
+
 // ---- layer norm -----------------------------------------------------------------------------------
 
 void layerNorm(Call& c) {  // input, normalized_shape, weight, bias, eps -> output, mean, rstd
   Value x = c.f32(0);
-  if (!c.ok() || hpu::numElements(c.shape(x)) == 0) return (void)c.unsupported("no elements");
+  if (!c.ok()) return;
   const ElementType type = c.meta(0).type;
   Ints dims = lastDims(c.rank(x), c.ints(1).size());
+  if (hpu::numElements(c.shape(x)) == 0) {
+    c.out(0, c.full(c.type(x), 0), type);
+    Value statistics = c.full({ElementType::kF32, only(c.shape(x), allBut(c.rank(x), dims))}, 0);
+    c.out(1, statistics, type);
+    return c.out(2, statistics, type);
+  }
   Shape along = only(c.shape(x), dims);
   Moments m = momentsOf(c, x, dims, c.real(4));
   c.out(0, normalised(c, x, m.mean, m.istd, parameter(c, 2, along), parameter(c, 3, along)), type);
@@ -44,9 +57,10 @@ void layerNorm(Call& c) {  // input, normalized_shape, weight, bias, eps -> outp
 /// grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask -> dInput, dWeight, dBias
 void layerNormBackward(Call& c) {
   Value g = c.f32(0), x = c.f32(1);
-  if (!c.ok() || hpu::numElements(c.shape(x)) == 0) return (void)c.unsupported("no elements");
+  if (!c.ok()) return;
   const int64_t rank = c.rank(x);
   Ints dims = lastDims(rank, c.ints(2).size()), outer = allBut(rank, dims), mask = c.ints(7);
+  if (hpu::numElements(c.shape(x)) == 0) return outZeros(c, mask, 1, 5, 6);
   Shape along = only(c.shape(x), dims), statistics = only(c.shape(x), outer);
   Value istd = parameter(c, 4, statistics);
   Value xHat = c.mul(c.sub(x, parameter(c, 3, statistics)), istd), gamma = parameter(c, 5, along);
@@ -108,7 +122,13 @@ void batchNormBackward(Call& c) {
 void groupNorm(Call& c) {  // input, weight, bias, N, C, HxW, group, eps -> output, mean, rstd
   Value x = c.f32(0);
   Shape shape = c.shape(x);
-  if (!c.ok() || hpu::numElements(shape) == 0) return (void)c.unsupported("no elements");
+  if (!c.ok()) return;
+  if (hpu::numElements(shape) == 0) {
+    Value statistics = c.full({ElementType::kF32, {c.integer(3), c.integer(6)}}, 0);
+    c.out(0, c.full(c.type(x), 0), c.meta(0).type);
+    c.out(1, statistics, c.meta(0).type);
+    return c.out(2, statistics, c.meta(0).type);
+  }
   const int64_t n = c.integer(3), channels = c.integer(4), groups = c.integer(6);
   Value grouped = c.reshape(x, {n, groups, channels / groups, c.integer(5)});
   Moments m = momentsOf(c, grouped, {2, 3}, c.real(7));
@@ -125,9 +145,10 @@ void groupNorm(Call& c) {  // input, weight, bias, N, C, HxW, group, eps -> outp
 void groupNormBackward(Call& c) {
   Value g = c.f32(0), x = c.f32(1);
   Shape shape = c.shape(x);
-  if (!c.ok() || hpu::numElements(shape) == 0) return (void)c.unsupported("no elements");
+  if (!c.ok()) return;
   const int64_t n = c.integer(5), channels = c.integer(6), groups = c.integer(8);
   Ints mask = c.ints(9);
+  if (hpu::numElements(shape) == 0) return outZeros(c, mask, 1, 4, 4);
   Shape grouped = {n, groups, channels / groups, c.integer(7)}, statistics = {n, groups, 1, 1};
   Value istd = parameter(c, 3, statistics);
   Value xHat = c.mul(c.sub(c.reshape(x, grouped), parameter(c, 2, statistics)), istd);

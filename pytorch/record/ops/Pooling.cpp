@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling of [N, C, H, W] and [C, H, W]. The one thing to know: indices of maxima count the elements of an image.
+// Pooling over the last two or three dims, with a batch or without. The one thing to know: indices of maxima count the
+// elements of an image.
+#include <algorithm>
+
+#include "compose/Indexing.h"
 #include "compose/Windows.h"
 #include "pytorch/record/Call.h"
 #include "pytorch/record/ops/Families.h"
@@ -10,16 +14,23 @@ namespace {
 using hpu::compose::Axis;
 using hpu::compose::Window;
 
+/// How many dims a window has; rows of three have the variant "3d".
+size_t spatialDims(Call& c) {
+  return c.variant() == "3d" ? 3 : 2;
+}
+
 /// Arguments from `first`: kernel_size, stride, padding, and dilation when there is one.
 Window windowOf(Call& c, size_t first, const Shape& shape, bool hasDilation, bool ceil) {
+  const size_t dims = spatialDims(c);
   Window w;
   w.outer = shape;
-  Ints kernel = c.ints(first, 2), stride = c.ints(first + 1, 2), padding = c.ints(first + 2, 2), dilation = {1, 1};
+  Ints kernel = c.ints(first, dims), stride = c.ints(first + 1, dims), padding = c.ints(first + 2, dims),
+       dilation(dims, 1);
   if (stride.empty()) stride = kernel;
-  if (hasDilation) dilation = c.ints(first + 3, 2);
-  for (size_t i = 0; i < 2; ++i) {
+  if (hasDilation) dilation = c.ints(first + 3, dims);
+  for (size_t i = 0; i < dims; ++i) {
     Axis a;
-    a.dim = shape.size() - 2 + i;
+    a.dim = shape.size() - dims + i;
     a.size = shape[a.dim];
     a.kernel = kernel[i];
     a.stride = stride[i];
@@ -35,28 +46,31 @@ Window windowOf(Call& c, size_t first, const Shape& shape, bool hasDilation, boo
   return w;
 }
 
-bool isUsable(Call& c, const Shape& shape) {
-  if (shape.size() >= 3 && hpu::numElements(shape) > 0) return true;
-  c.unsupported("no elements");
+/// Operands of no elements: their results are empty or zeros.
+bool isUsable(Call& c, const Shape& shape, const Shape& result, ElementType type, bool hasIndices = false) {
+  if (shape.size() > spatialDims(c) && hpu::numElements(shape) > 0) return true;
+  c.out(0, c.full({type, result}, 0));
+  if (hasIndices) c.out(1, c.full({ElementType::kI64, result}, 0));
   return false;
 }
 
 /// self, kernel_size, stride, padding, dilation, ceil_mode -> out, indices
 void maxPool(Call& c) {
   Value x = c.wide(0);
-  if (!c.ok() || !isUsable(c, c.shape(x))) return;
+  if (!c.ok()) return;
   Window w = windowOf(c, 1, c.shape(x), true, c.flag(5));
+  if (!isUsable(c, c.shape(x), w.outer, c.meta(0).type, true)) return;
   Value inside = padded(c, x, w, hpu::compose::lowest(c.element(x)));
-  c.out(0, poolWindows(c, inside, w, /*isMax=*/true));
+  c.out(0, poolWindows(c, inside, w, /*isMax=*/true), c.meta(0).type);
   c.out(1, c.cast(argMax(c, inside, w, /*flat=*/true), ElementType::kI64));
 }
 
 /// grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
 void maxPoolBackward(Call& c) {
   const Shape shape = c.meta(1).sizes;
-  if (!isUsable(c, shape)) return;
+  if (!isUsable(c, shape, shape, c.meta(1).type)) return;
   Window w = windowOf(c, 2, shape, true, c.flag(6));
-  c.out(0, maxBackward(c, c.f32(0), c.in(7, ElementType::kI32), w, /*flat=*/true, shape));
+  c.out(0, maxBackward(c, c.f32(0), c.in(7, ElementType::kI32), w, /*flat=*/true, shape), c.meta(1).type);
 }
 
 Value shares(Call& c, const Window& w, size_t includePadding) {
@@ -67,38 +81,135 @@ Value shares(Call& c, const Window& w, size_t includePadding) {
 
 /// self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 void avgPool(Call& c) {
+  if (!hpu::compose::isFloat(c.meta(0).type)) return (void)c.unsupported("means of integers");
   Value x = c.f32(0);
-  if (!c.ok() || !isUsable(c, c.shape(x))) return;
+  if (!c.ok()) return;
   Window w = windowOf(c, 1, c.shape(x), false, c.flag(4));
+  if (!isUsable(c, c.shape(x), w.outer, c.meta(0).type)) return;
   c.out(0, c.mul(poolWindows(c, padded(c, x, w, 0), w, /*isMax=*/false), shares(c, w, 5)));
 }
 /// grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 void avgPoolBackward(Call& c) {
   const Shape shape = c.meta(1).sizes;
-  if (!isUsable(c, shape)) return;
+  if (!isUsable(c, shape, shape, c.meta(1).type)) return;
   Window w = windowOf(c, 2, shape, false, c.flag(5));
   c.out(0, meanBackward(c, c.mul(c.f32(0), shares(c, w, 6)), w, shape));
 }
 
-/// [.., H, W] between its sizes and others, by means of windows; the way back with the transposed products.
+// ---- adaptive: window i is [floor(i * in / out), ceil((i + 1) * in / out)) ---------------------------
+
+/// x with the last `dims` dims multiplied by matrices [in, out], or by their transposes.
 Value adaptive(Call& c, Value x, const Shape& large, const Shape& small, bool backward) {
-  const size_t r = large.size();
-  Value rows = averagingMatrix(c, large[r - 2], small[r - 2]), columns = averagingMatrix(c, large[r - 1], small[r - 1]);
-  return backward ? c.matmul(c.matmul(rows, x), c.transpose(columns, {1, 0}))
-                  : c.matmul(c.matmul(c.transpose(rows, {1, 0}), x), columns);
+  const auto rank = static_cast<int64_t>(large.size());
+  for (size_t i = 0; i < spatialDims(c) && c.ok(); ++i) {
+    const int64_t dim = rank - 1 - static_cast<int64_t>(i);
+    const auto d = static_cast<size_t>(dim);
+    Value matrix = averagingMatrix(c, large[d], small[d]);
+    if (backward) matrix = c.transpose(matrix, {1, 0});
+    Ints swap;
+    for (int64_t k = 0; k < rank; ++k) swap.push_back(k == dim ? rank - 1 : k == rank - 1 ? dim : k);
+    x = c.transpose(c.matmul(c.transpose(x, swap), matrix), swap);
+  }
+  return x;
+}
+Shape adaptiveSizes(Call& c, const Shape& shape) {  // output_size is argument 1.
+  const Ints size = c.ints(1, spatialDims(c));
+  Shape small = shape;
+  std::copy(size.begin(), size.end(), small.end() - static_cast<int64_t>(size.size()));
+  return small;
 }
 void adaptiveAvgPool(Call& c) {  // self, output_size
   Value x = c.f32(0);
-  if (!c.ok() || !isUsable(c, c.shape(x))) return;
-  Shape small = c.shape(x);
-  Ints size = c.ints(1, 2);
-  std::copy(size.begin(), size.end(), small.end() - 2);
-  if (hpu::numElements(small) == 0) return (void)c.unsupported("no elements");
-  c.out(0, adaptive(c, x, c.shape(x), small, false), c.meta(0).type);
+  if (!c.ok()) return;
+  Shape small = adaptiveSizes(c, c.shape(x));
+  if (hpu::numElements(small) == 0) return c.out(0, c.full({ElementType::kF32, small}, 0), c.meta(0).type);
+  if (isUsable(c, c.shape(x), small, c.meta(0).type))
+    c.out(0, adaptive(c, x, c.shape(x), small, false), c.meta(0).type);
 }
 void adaptiveAvgPoolBackward(Call& c) {  // grad_output, self
-  if (!isUsable(c, c.meta(1).sizes) || !isUsable(c, c.meta(0).sizes)) return;
-  c.out(0, adaptive(c, c.f32(0), c.meta(1).sizes, c.meta(0).sizes, true), c.meta(1).type);
+  const Shape &large = c.meta(1).sizes, &small = c.meta(0).sizes;
+  if (hpu::numElements(small) == 0) return c.out(0, c.full({ElementType::kF32, large}, 0), c.meta(1).type);
+  if (isUsable(c, large, large, c.meta(1).type)) c.out(0, adaptive(c, c.f32(0), large, small, true), c.meta(1).type);
+}
+
+/// self, output_size -> out, indices
+void adaptiveMaxPool(Call& c) {
+  Value x = c.wide(0);
+  const Shape large = c.meta(0).sizes, small = adaptiveSizes(c, large);
+  const size_t dims = spatialDims(c);
+  if (!isUsable(c, large, small, c.meta(0).type, true)) return;
+  // Element k of each window along each dim; behind its end once more the last one, which never wins.
+  std::vector<std::vector<Ints>> positions(dims);
+  int64_t taps = 1;
+  for (size_t i = 0; i < dims; ++i) {
+    const int64_t in = large[large.size() - dims + i], out = small[small.size() - dims + i];
+    int64_t longest = 0;
+    for (int64_t o = 0; o < out; ++o) longest = std::max(longest, ((o + 1) * in + out - 1) / out - o * in / out);
+    taps *= longest;
+    for (int64_t k = 0; k < longest; ++k) {
+      Ints at;
+      for (int64_t o = 0; o < out; ++o) at.push_back(std::min(o * in / out + k, ((o + 1) * in + out - 1) / out - 1));
+      positions[i].push_back(at);
+    }
+  }
+  if (taps > 4096) return (void)c.unsupported("a window of more than 4096 elements");
+  Value best, index;
+  for (int64_t t = 0; t < taps && c.ok(); ++t) {
+    Value tap = x, here;
+    int64_t rest = t, stride = 1;
+    for (size_t i = dims; i-- > 0;) {
+      const auto longest = static_cast<int64_t>(positions[i].size());
+      const auto dim = static_cast<int64_t>(large.size() - dims + i);
+      Ints at = positions[i][static_cast<size_t>(rest % longest)];
+      rest /= longest;
+      tap = c.gather(tap, c.indices({static_cast<int64_t>(at.size())}, at), dim);
+      Shape along(large.size(), 1);
+      along[static_cast<size_t>(dim)] = static_cast<int64_t>(at.size());
+      for (int64_t& one : at) one *= stride;
+      stride *= large[static_cast<size_t>(dim)];
+      Value part = c.indices(along, at);
+      here = here.handle ? c.add(here, part) : part;
+    }
+    here = c.expand(here, small);
+    if (!best.handle) {
+      best = tap, index = here;
+      continue;
+    }
+    Value isLarger = c.op("greater", {tap, best});
+    if (hpu::compose::isFloat(c.element(x))) isLarger = c.op("or", {isLarger, c.op("is_nan", {tap})});
+    best = c.where(isLarger, tap, best);
+    index = c.where(isLarger, here, index);
+  }
+  c.out(0, best);
+  c.out(1, index);
+}
+
+// ---- places that indices of maxima name ---------------------------------------------------------------
+
+/// Values at their indices in images of `sizes`, which are zero elsewhere.
+Value spreadOut(Call& c, Value values, Value index, const Shape& sizes, std::string_view mode) {
+  const size_t dims = spatialDims(c);
+  const Shape outer(sizes.begin(), sizes.end() - static_cast<int64_t>(dims));
+  const int64_t images = hpu::numElements(outer), pixels = hpu::numElements(sizes) / images,
+                count = hpu::numElements(c.shape(values)) / images;
+  Value zeros = c.full({c.element(values), {images, pixels}}, 0);
+  Value at = plainIndices(c, c.reshape(index, {images, count}));
+  return c.reshape(scatterAlong(c, zeros, at, c.reshape(values, {images, count}), 1, mode), sizes);
+}
+void adaptiveMaxPoolBackward(Call& c) {  // grad_output, self, indices
+  const Shape& sizes = c.meta(1).sizes;
+  if (hpu::numElements(c.meta(0).sizes) == 0 || !isUsable(c, sizes, sizes, c.meta(1).type))
+    return c.out(0, c.full({ElementType::kF32, sizes}, 0));
+  c.out(0, spreadOut(c, c.f32(0), c.in(2), sizes, "add"));
+}
+void maxUnpool(Call& c) {  // self, indices, output_size, ..
+  const Shape& shape = c.meta(0).sizes;
+  Shape sizes = shape;
+  const Ints size = c.ints(2);
+  std::copy(size.begin(), size.end(), sizes.end() - static_cast<int64_t>(size.size()));
+  if (!isUsable(c, shape, sizes, c.meta(0).type)) return;
+  if (hpu::numElements(sizes) == 0) return (void)c.unsupported("no elements");
+  c.out(0, spreadOut(c, c.in(0), c.in(1), sizes, "replace"), c.meta(0).type);
 }
 
 }  // namespace
@@ -109,6 +220,18 @@ const std::vector<Row>& poolingOps() {
       {"max_pool2d_with_indices_backward.grad_input", maxPoolBackward},
       {"avg_pool2d.out", avgPool},
       {"avg_pool2d_backward.grad_input", avgPoolBackward},
+      {"max_pool3d_with_indices", maxPool, "3d", Row::kOwnShapes},
+      {"max_pool3d_with_indices_backward", maxPoolBackward, "3d", Row::kOwnShapes},
+      {"avg_pool3d.out", avgPool, "3d"},
+      {"avg_pool3d_backward.grad_input", avgPoolBackward, "3d"},
+      {"_adaptive_avg_pool3d", adaptiveAvgPool, "3d", Row::kOwnShapes},
+      {"_adaptive_avg_pool3d_backward", adaptiveAvgPoolBackward, "3d", Row::kOwnShapes},
+      {"adaptive_max_pool2d.out", adaptiveMaxPool},
+      {"adaptive_max_pool3d.out", adaptiveMaxPool, "3d"},
+      {"adaptive_max_pool2d_backward.grad_input", adaptiveMaxPoolBackward},
+      {"adaptive_max_pool3d_backward.grad_input", adaptiveMaxPoolBackward, "3d"},
+      {"max_unpool2d", maxUnpool, {}, Row::kOwnShapes},
+      {"max_unpool3d", maxUnpool, "3d", Row::kOwnShapes},
       {"_adaptive_avg_pool2d", adaptiveAvgPool, {}, Row::kOwnShapes | Row::kKeepsFormat},
       {"_adaptive_avg_pool2d_backward", adaptiveAvgPoolBackward, {}, Row::kOwnShapes | Row::kKeepsFormat},
   };

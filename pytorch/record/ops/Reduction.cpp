@@ -40,10 +40,6 @@ void sum(Call& c) {  // self, dim, keepdim, dtype
   Value x = c.in(0, summing(c));
   c.out(0, sumOver(c, x, c.dimensions(1, c.rank(x)), c.flag(2)));
 }
-void sumAll(Call& c) {
-  Value x = c.in(0, summing(c));
-  c.out(0, sumOver(c, x, c.dimensions(size_t{99}, c.rank(x)), false));
-}
 void mean(Call& c) {  // self, dim, keepdim, dtype
   Value x = c.f32(0);
   Ints dims = c.dimensions(1, c.rank(x));
@@ -123,11 +119,49 @@ void variance(Call& c) {  // self, dim, correction, keepdim
   c.out(0, c.variant() == "std" ? c.op("sqrt", {v}) : v, c.meta(0).type);
 }
 
+/// self, dim, correction, keepdim -> variance or deviation, mean
+void varianceAndMean(Call& c) {
+  variance(c);
+  Value x = c.f32(0);
+  Ints dims = c.dimensions(1, c.rank(x));
+  if (!c.ok()) return;
+  const int64_t count = countOf(c, x, dims);
+  Value sum = sumOver(c, x, dims, c.flag(3));
+  c.out(1, count == 0 ? c.full(c.type(sum), NAN) : c.div(sum, static_cast<double>(count)), c.meta(0).type);
+}
+
+void nanSum(Call& c) {  // self, dim, keepdim, dtype
+  Value x = c.in(0, summing(c));
+  if (isFloat(c.element(x))) x = c.where(c.op("is_nan", {x}), c.scalarLike(x, 0), x);
+  c.out(0, sumOver(c, x, c.dimensions(1, c.rank(x)), c.flag(2)), c.meta(0).type);
+}
+
+void countNonZero(Call& c) {  // self, dim
+  Value x = c.cast(c.toBool(c.in(0)), ElementType::kI64);
+  c.out(0, sumOver(c, x, c.dimensions(1, c.rank(x)), false), ElementType::kI64);
+}
+
+void bothExtremes(Call& c) {  // self, dim, keepdim -> min, max
+  Value x = c.wide(0);
+  const bool isBool = c.ok() && c.element(x) == ElementType::kBool;
+  if (isBool) x = c.cast(x, ElementType::kU8);
+  const bool ofDim = c.has(1);
+  Ints dims = ofDim ? Ints{c.dimension(1, c.rank(x))} : c.dimensions(99, c.rank(x));
+  if (c.ok() && c.rank(x) == 0) dims.clear();
+  for (size_t k = 0; k < 2; ++k) {
+    Value v = dims.empty() ? x : c.reduce(k == 0 ? "reduce_min" : "reduce_max", x, dims, c.flag(2));
+    c.out(k, isBool ? c.toBool(v) : v);
+  }
+}
+
 /// The p-norm over dims; p is part of what is compiled.
 void normOver(Call& c, double p, const Ints& dims, bool keep) {
   Value a = c.op("abs", {c.f32(0)});
   if (!c.ok()) return;
-  if (countOf(c, a, dims) == 0) return (void)c.unsupported("a norm of nothing");
+  if (countOf(c, a, dims) == 0) {
+    if (std::isinf(p) || p < 0) return (void)c.unsupported("an extreme of nothing");
+    return c.out(0, c.full({ElementType::kF32, reducedSizes(c.shape(a), dims, keep)}, 0));
+  }
   if (std::isinf(p)) return c.out(0, c.reduce(p > 0 ? "reduce_max" : "reduce_min", a, dims, keep));
   if (p == 1) return c.out(0, c.reduceSum(a, dims, keep));
   if (p == 2) return c.out(0, c.op("sqrt", {c.reduceSum(c.mul(a, a), dims, keep)}));
@@ -149,6 +183,60 @@ void cumulative(Call& c) {  // self, dim, dtype
   c.out(0, scan(c, x, c.dimension(1, c.rank(x)), c.variant(), /*exclusive=*/false, /*reverse=*/false));
 }
 
+/// Combines each element with all before it along `dim`, in steps of powers of two. What is moved in at the beginning
+/// is `neutral`.
+template <typename Combine>
+void forAllBefore(Call& c, int64_t dim, int64_t size, Combine&& combine) {
+  for (int64_t by = 1; by < size && c.ok(); by *= 2)
+    combine([&c, dim, size, by](Value v, double neutral) {
+      Ints low(c.shape(v).size(), 0), high(low);
+      low[static_cast<size_t>(dim)] = by;
+      return c.pad(c.sliceDim(v, dim, 0, size - by), low, high, neutral);
+    });
+}
+
+void logCumulative(Call& c) {  // self, dim
+  Value x = c.f32(0);
+  if (!c.ok() || c.rank(x) == 0 || hpu::numElements(c.shape(x)) == 0) return c.out(0, x, c.meta(0).type);
+  const int64_t dim = c.dimension(1, c.rank(x));
+  forAllBefore(c, dim, c.dim(x, dim), [&](auto moved) {
+    Value before = moved(x, -HUGE_VAL), large = c.max(x, before), small = c.min(x, before);
+    // Of two equal infinities the distance is no number.
+    Value isSame = c.op("equal", {x, before});
+    Value rest = c.op("log1p", {c.op("exp", {c.where(isSame, c.scalarLike(x, 0), c.sub(small, large))})});
+    x = c.add(large, rest);
+  });
+  c.out(0, x, c.meta(0).type);
+}
+
+/// self, values, indices, dim: writes the extreme so far and where it was last.
+void cumulativeExtreme(Call& c) {
+  Value x = c.wide(0);
+  if (!c.ok() || hpu::numElements(c.shape(x)) == 0) return (void)c.unsupported("no elements");
+  if (c.rank(x) == 0) {
+    c.write(1, x);
+    return c.write(2, c.full({ElementType::kI64, {}}, 0));
+  }
+  const int64_t dim = c.dimension(3, c.rank(x)), size = c.dim(x, dim);
+  const bool isMax = c.variant() == "max", isReal = isFloat(c.element(x));
+  if (c.element(x) == ElementType::kBool) x = c.cast(x, ElementType::kI32);
+  Value place = c.expand(hpu::compose::counter(c, size, dim, c.rank(x)), c.shape(x));
+  Value step = hpu::compose::counter(c, size, dim, c.rank(x));
+  int64_t by = 1;
+  forAllBefore(c, dim, size, [&](auto moved) {
+    Value before = moved(x, 0), where = moved(place, 0);
+    Value isKept = c.op(isMax ? "greater_equal" : "less_equal", {x, before});
+    if (isReal) isKept = c.op("or", {isKept, c.op("is_nan", {x})});
+    // Nothing is before the first elements.
+    isKept = c.op("or", {isKept, c.op("less", {step, c.scalarLike(step, static_cast<double>(by))})});
+    x = c.where(isKept, x, before);
+    place = c.where(isKept, place, where);
+    by *= 2;
+  });
+  c.write(1, x);
+  c.write(2, place);
+}
+
 void product(Call& c) {  // self, dim, keepdim, dtype
   ElementType type = summing(c);
   Value x = c.in(0, type);
@@ -163,7 +251,6 @@ void product(Call& c) {  // self, dim, keepdim, dtype
 const std::vector<Row>& reductionOps() {
   static const auto& rows = *new std::vector<Row>{
       {"sum.IntList_out", sum},
-      {"sum", sumAll},
       {"mean.out", mean},
       {"amax.out", extremes, "reduce_max"},
       {"amin.out", extremes, "reduce_min"},
@@ -178,6 +265,14 @@ const std::vector<Row>& reductionOps() {
       {"all.all_out", truthOfAll, "all"},
       {"any.all_out", truthOfAll, "any"},
       {"norm.out linalg_vector_norm.out", norm, {}, Row::kFixedNumbers},
+      {"var_mean.correction", varianceAndMean, "var", Row::kOwnShapes},
+      {"std_mean.correction", varianceAndMean, "std", Row::kOwnShapes},
+      {"nansum nansum.out", nanSum},
+      {"count_nonzero.dim_IntList", countNonZero, {}, Row::kOwnShapes},
+      {"aminmax.out", bothExtremes},
+      {"_logcumsumexp", logCumulative, {}, Row::kOwnShapes},
+      {"_cummax_helper", cumulativeExtreme, "max"},
+      {"_cummin_helper", cumulativeExtreme, "min"},
       {"cumsum.out", cumulative, "add"},
       {"cumprod.out", cumulative, "mul"},
       {"prod.int_out", product, "dim"},

@@ -4,13 +4,16 @@
 #include <cmath>
 
 #include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Functions.h"
 #include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
-Value less(NodeContext& c, Value a, double b) {
-  return c.op("less", {a, c.scalarLike(a, b)});
+/// A function of src/compose.
+template <Value (*function)(compose::Emitter&, Value)>
+void lowerFunction(NodeContext& c) {
+  c.output(0, function(c, c.input(0)));
 }
 
 void lowerOp(NodeContext& c) {
@@ -24,11 +27,6 @@ void lowerWithHint(NodeContext& c) {
   lowerOp(c);
 }
 
-void lowerTrunc(NodeContext& c) {
-  Value x = c.input(0);
-  c.output(0, c.where(less(c, x, 0), c.op("ceil", {x}), c.op("floor", {x})));
-}
-
 void lowerLogBase(NodeContext& c) {
   double base = c.row().argument == "2" ? M_LN2 : M_LN10;
   c.output(0, c.mul(c.op("log", {c.input(0)}), 1 / base));
@@ -39,61 +37,8 @@ void lowerPow2(NodeContext& c) {
   c.output(0, c.op("pow", {c.scalarLike(x, 2), x}));
 }
 
-void lowerTan(NodeContext& c) {
-  Value x = c.input(0);
-  c.output(0, c.div(c.op("sin", {x}), c.op("cos", {x})));
-}
-
-Value oneMinus(NodeContext& c, Value x) {
-  return c.sub(c.scalarLike(x, 1), x);
-}
-
-void lowerAsin(NodeContext& c) {
-  Value x = c.input(0), square = c.mul(oneMinus(c, x), c.add(x, 1));
-  c.output(0, c.op("atan", {c.div(x, c.op("sqrt", {square}))}));
-}
-
-void lowerAcos(NodeContext& c) {
-  Value x = c.input(0), ratio = c.div(oneMinus(c, x), c.add(x, 1));
-  c.output(0, c.mul(c.op("atan", {c.op("sqrt", {ratio})}), 2));
-}
-
-void lowerSinh(NodeContext& c) {
-  Value x = c.input(0);
-  c.output(0, c.mul(c.sub(c.op("expm1", {x}), c.op("expm1", {c.neg(x)})), 0.5));
-}
-
-void lowerCosh(NodeContext& c) {
-  Value x = c.input(0);
-  c.output(0, c.mul(c.add(c.op("exp", {x}), c.op("exp", {c.neg(x)})), 0.5));
-}
-
-/// Where squares would overflow: log(x) + log(2).
-constexpr double kLargeForSquares = 1e9;
-
-void lowerAsinh(NodeContext& c) {
-  Value x = c.input(0), a = c.op("abs", {x}), square = c.mul(a, a);
-  Value root = c.op("sqrt", {c.add(square, 1)});
-  Value small = c.op("log1p", {c.add(a, c.div(square, c.add(root, 1)))});
-  Value large = c.add(c.op("log", {a}), M_LN2);
-  c.output(0, c.mul(c.op("sign", {x}), c.where(less(c, a, kLargeForSquares), small, large)));
-}
-
-void lowerAcosh(NodeContext& c) {
-  Value x = c.input(0), t = c.sub(x, 1);
-  Value root = c.op("sqrt", {c.mul(t, c.add(t, 2))});
-  Value small = c.op("log1p", {c.add(t, root)}), large = c.add(c.op("log", {x}), M_LN2);
-  c.output(0, c.where(c.op("greater", {x, c.scalarLike(x, kLargeForSquares)}), large, small));
-}
-
-void lowerAtanh(NodeContext& c) {
-  Value x = c.input(0);
-  Value ratio = c.div(c.mul(x, 2), oneMinus(c, x));
-  c.output(0, c.mul(c.op("log1p", {ratio}), 0.5));
-}
-
 void lowerErfc(NodeContext& c) {
-  c.output(0, oneMinus(c, c.op("erf", {c.input(0)})));
+  c.output(0, compose::oneMinus(c, c.op("erf", {c.input(0)})));
 }
 
 void lowerErfinv(NodeContext& c) {
@@ -103,7 +48,7 @@ void lowerErfinv(NodeContext& c) {
 
 void lowerIsFinite(NodeContext& c) {
   Value x = c.input(0);
-  c.output(0, less(c, c.op("abs", {x}), HUGE_VAL));
+  c.output(0, compose::isLess(c, c.op("abs", {x}), HUGE_VAL));
 }
 
 void lowerIsInf(NodeContext& c) {
@@ -146,10 +91,7 @@ void lowerRound(NodeContext& c) {
 void lowerNanToNum(NodeContext& c) {
   auto params = c.paramsOr<ns_NanToNumKernel::Params>({0.0, 3.4028234663852886e38, -3.4028234663852886e38});
   Value x = c.input(0);
-  auto is = [&](double value) { return c.op("equal", {x, c.scalarLike(x, value)}); };
-  Value y = c.where(c.op("is_nan", {x}), c.scalarLike(x, params.nan), x);
-  y = c.where(is(HUGE_VAL), c.scalarLike(x, params.posInf), y);
-  c.output(0, c.where(is(-HUGE_VAL), c.scalarLike(x, params.negInf), y));
+  c.output(0, compose::nanToNumber(c, x, params.nan, params.posInf, params.negInf));
 }
 
 constexpr std::string_view kFloats = "f32 bf16 f16";
@@ -162,7 +104,7 @@ constexpr GuidRow kRows[] = {
     {"sign_fwd", "x", "y", "none", kSigned, lowerOp, "sign", kOneType},
     {"ceil_fwd", "x", "y", "none", kFloats, lowerOp, "ceil", kOneType},
     {"floor_fwd", "x", "y", "none", kFloats, lowerOp, "floor", kOneType},
-    {"trunc_fwd", "x", "y", "none", kFloats, lowerTrunc, {}, kOneType | kInF32},
+    {"trunc_fwd", "x", "y", "none", kFloats, lowerFunction<compose::truncated>, {}, kOneType | kInF32},
     {"round_fwd", "x", "y", "ns_RoundKernel::Params or ParamsV2?", kFloats, lowerRound, {}, kOneType | kInF32},
     {"exp_fwd", "x", "y", "none", kFloats, lowerOp, "exp", kOneType},
     {"expm1_fwd", "x", "y", "none", kFloats, lowerOp, "expm1", kOneType},
@@ -176,15 +118,15 @@ constexpr GuidRow kRows[] = {
     {"reciprocal_fwd", "x", "y", "ns_ReciprocalKernel::Params?", kFloats, lowerWithHint<ns_ReciprocalKernel::Params>, "reciprocal", kOneType},
     {"sin_fwd", "x", "y", "none", kFloats, lowerOp, "sin", kOneType},
     {"cos_fwd", "x", "y", "none", kFloats, lowerOp, "cos", kOneType},
-    {"tan_fwd", "x", "y", "none", kFloats, lowerTan, {}, kOneType | kInF32},
-    {"asin_fwd", "x", "y", "none", kFloats, lowerAsin, {}, kOneType | kInF32},
-    {"acos_fwd", "x", "y", "none", kFloats, lowerAcos, {}, kOneType | kInF32},
+    {"tan_fwd", "x", "y", "none", kFloats, lowerFunction<compose::tangent>, {}, kOneType | kInF32},
+    {"asin_fwd", "x", "y", "none", kFloats, lowerFunction<compose::arcSine>, {}, kOneType | kInF32},
+    {"acos_fwd", "x", "y", "none", kFloats, lowerFunction<compose::arcCosine>, {}, kOneType | kInF32},
     {"atan_fwd", "x", "y", "none", kFloats, lowerOp, "atan", kOneType},
-    {"sinh_fwd", "x", "y", "none", kFloats, lowerSinh, {}, kOneType | kInF32},
-    {"cosh_fwd", "x", "y", "none", kFloats, lowerCosh, {}, kOneType | kInF32},
-    {"asinh_fwd", "x", "y", "none", kFloats, lowerAsinh, {}, kOneType | kInF32},
-    {"acosh_fwd", "x", "y", "none", kFloats, lowerAcosh, {}, kOneType | kInF32},
-    {"atanh_fwd", "x", "y", "none", kFloats, lowerAtanh, {}, kOneType | kInF32},
+    {"sinh_fwd", "x", "y", "none", kFloats, lowerFunction<compose::hyperbolicSine>, {}, kOneType | kInF32},
+    {"cosh_fwd", "x", "y", "none", kFloats, lowerFunction<compose::hyperbolicCosine>, {}, kOneType | kInF32},
+    {"asinh_fwd", "x", "y", "none", kFloats, lowerFunction<compose::inverseHyperbolicSine>, {}, kOneType | kInF32},
+    {"acosh_fwd", "x", "y", "none", kFloats, lowerFunction<compose::inverseHyperbolicCosine>, {}, kOneType | kInF32},
+    {"atanh_fwd", "x", "y", "none", kFloats, lowerFunction<compose::inverseHyperbolicTangent>, {}, kOneType | kInF32},
     {"erf_fwd", "x", "y", "none", kFloats, lowerOp, "erf", kOneType},
     {"erfc_fwd", "x", "y", "none", kFloats, lowerErfc, {}, kOneType | kInF32},
     {"erfinv_fwd", "x", "y", "ns_erfinv::Params?", kFloats, lowerErfinv, {}, kOneType | kInF32},
