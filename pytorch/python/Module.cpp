@@ -2,11 +2,14 @@
 // hpu_torch._C: what the package hpu_torch calls. It has no state of its own, and names devices and streams by numbers;
 // the package gives them their classes.
 #include <ATen/ops/empty.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/tensor_dtypes.h>
 
 #include "hpu/node.h"
+#include "hpu_torch/autocast.h"
 #include "hpu_torch/hpu_torch.h"
 #include "pytorch/device/CachingAllocator.h"
 #include "pytorch/device/Copy.h"
@@ -248,6 +251,27 @@ void bindRest(py::module_& m) {
   });
 }
 
+void bindAutocast(py::module_& m) {
+  m.def("autocast_enabled", [] { return isAutocastEnabled(); });
+  m.def("set_autocast_enabled", [](bool enabled) { setAutocastEnabled(enabled); });
+  m.def("autocast_dtype", [] {
+    return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(autocastType())));
+  });
+  m.def("set_autocast_dtype", [](const py::object& type) {
+    TORCH_CHECK_TYPE(THPDtype_Check(type.ptr()), "expected a torch.dtype");
+    setAutocastType(reinterpret_cast<THPDtype*>(type.ptr())->scalar_type);
+  });
+  m.def("clear_autocast_cache", [] { clearAutocastCache(); });
+  m.def("autocast_lists", [] {
+    const AutocastLists lists = autocastLists();
+    return py::make_tuple(lists.lower, lists.fp32, lists.promote);
+  });
+  m.def("set_autocast_lists",
+        [](std::vector<std::string> lower, std::vector<std::string> fp32, std::vector<std::string> promote) {
+          setAutocastLists({std::move(lower), std::move(fp32), std::move(promote)});
+        });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -256,5 +280,6 @@ PYBIND11_MODULE(_C, m) {
   bindStreams(m);
   bindMemory(m);
   bindRest(m);
+  bindAutocast(m);
   setCallSite(&pythonCallSite);
 }

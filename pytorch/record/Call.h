@@ -75,6 +75,7 @@ class Call : public hpu::compose::Emitter {
   void out(size_t k, Value v, ElementType otherwise = ElementType::kInvalid);
   /// Writes an operand that is no result.
   void write(size_t i, Value v);
+  void writeMember(size_t i, size_t member, Value v);  ///< Of a list of tensors.
 
   /// What out() and write() were given; null for what was not.
   const std::vector<Value>& outs() const { return outs_; }

@@ -12,6 +12,7 @@
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Pending.h"
+#include "pytorch/record/TargetScope.h"
 #include "pytorch/record/Translate.h"
 
 namespace hpu_torch {
@@ -132,6 +133,7 @@ void runPending(c10::DeviceIndex index, Pending& graph) {
     ~Restore() { setCurrentStreamId(index, stream); }
   } restore{index, current};
   setCurrentStreamId(index, graph.stream);
+  const TargetScope target(device.device.info().target);
 
   std::vector<bool> isAlive(graph.slots.size());
   hpu::EagerKey::Builder builder;

@@ -19,10 +19,13 @@ const std::vector<Row>& convolutionOps();
 const std::vector<Row>& poolingOps();
 const std::vector<Row>& indexOps();
 const std::vector<Row>& creationOps();
+const std::vector<Row>& fp8Ops();
+const std::vector<Row>& scalerOps();
 
 inline std::vector<const std::vector<Row>*> opFamilies() {
-  return {&elementwiseOps(),   &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),  &lossOps(),
-          &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps()};
+  return {&elementwiseOps(), &unaryOps(),         &activationOps(),  &reductionOps(), &matrixOps(),
+          &lossOps(),        &normalizationOps(), &convolutionOps(), &poolingOps(),   &indexOps(),
+          &creationOps(),    &fp8Ops(),           &scalerOps()};
 }
 
 }  // namespace hpu_torch
