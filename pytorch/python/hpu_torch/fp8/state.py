@@ -25,6 +25,11 @@ def get_fp8_recipe():
     return _state.recipe or DelayedScaling()
 
 
+def current_settings():
+    """(recipe, group, force_measurement): what a backward needs to know of its forward's context."""
+    return get_fp8_recipe(), _state.group, _state.measure
+
+
 def is_fp8_available(device=None):
     """(whether the device has fp8, why not)."""
     target = _C.describe_device(-1 if device is None else torch.device(device).index or 0).get("target", "none")
@@ -54,10 +59,6 @@ class Scaling:
     def __init__(self):
         self.history = self.scale = self.scale_inv = self.dtype = None
         self.steps = 0
-
-    def settings(self):
-        """What a cast in a backward needs of the forward's context."""
-        return get_fp8_recipe(), _state.group, torch.is_grad_enabled() if _state.measure is None else _state.measure
 
     def cast(self, x, dtype, settings):
         """(codes, scale_inv). Measures and goes on by a step if the settings say so."""
