@@ -8,6 +8,8 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/tensor_dtypes.h>
 
+#include <map>
+
 #include "hpu/node.h"
 #include "hpu_torch/autocast.h"
 #include "hpu_torch/hpu_torch.h"
@@ -16,7 +18,9 @@
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/insight/Profiler.h"
 #include "pytorch/record/Recorder.h"
+#include "pytorch/record/Scope.h"
 #include "pytorch/record/Table.h"
 
 namespace {
@@ -272,6 +276,48 @@ void bindAutocast(py::module_& m) {
         });
 }
 
+py::list traceEvents(const hpu::trace::Recording& recording) {
+  std::map<std::pair<int32_t, uint32_t>, hpu::trace::TrackName> tracks;
+  const auto names = hpu::trace::trackNames(recording);
+  if (!names.ok()) raise(names.status(), "reading the recording");
+  for (const hpu::trace::TrackName& track : *names) tracks[{track.device, track.track}] = track;
+  const auto events = hpu::trace::events(recording);
+  if (!events.ok()) raise(events.status(), "reading the recording");
+  py::list list;
+  for (const hpu::trace::Event& event : *events) {
+    if (event.kind != hpu::trace::Event::Kind::kSpan) continue;
+    py::dict arguments;
+    for (const hpu::trace::Argument& argument : event.arguments) arguments[py::str(argument.key)] = argument.text;
+    const hpu::trace::TrackName& track = tracks[{event.device, event.track}];
+    list.append(py::dict(
+        py::arg("name") = event.name, py::arg("category") = event.category, py::arg("device") = event.device,
+        py::arg("track") = track.name, py::arg("start_us") = static_cast<double>(event.startPs) / 1e6,
+        py::arg("duration_us") = static_cast<double>(event.durationPs) / 1e6, py::arg("arguments") = arguments));
+  }
+  return list;
+}
+
+void bindProfiler(py::module_& m) {
+  using hpu::trace::Recording;
+  py::class_<Recording>(m, "Recording")
+      .def_readonly("dropped", &Recording::dropped)
+      .def(
+          "save",
+          [](const Recording& recording, const std::string& path) {
+            check(hpu::trace::save(recording, path), "writing the trace");
+          },
+          NoGil())
+      .def("events", &traceEvents);
+  m.def(
+      "start_profile",
+      [](int level, bool withShapes, bool withNames) {
+        startProfile(static_cast<hpu::trace::Level>(level), withShapes, withNames);
+      },
+      NoGil());
+  m.def("stop_profile", &stopProfile, NoGil());
+  m.def("set_scope", [](const std::string& name) { setScope(name); });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -281,5 +327,6 @@ PYBIND11_MODULE(_C, m) {
   bindMemory(m);
   bindRest(m);
   bindAutocast(m);
+  bindProfiler(m);
   setCallSite(&pythonCallSite);
 }

@@ -35,8 +35,8 @@ hpu::Target TargetScope::current() {
   return t_target;
 }
 
-Call::Call(hpu::Graph& graph, const Signature& signature, Source source)
-    : Emitter(graph, signature.name),
+Call::Call(hpu::Graph& graph, const Signature& signature, Source source, std::string name)
+    : Emitter(graph, name.empty() ? signature.name : std::move(name)),
       signature_(signature),
       source_(std::move(source)),
       outs_(signature.results.size()) {}

@@ -31,7 +31,8 @@ class Call : public hpu::compose::Emitter {
     std::function<Value(int operand)> read;
     std::function<Value(int number)> number;
   };
-  Call(hpu::Graph& graph, const Signature& signature, Source source);
+  /// `name` is what traces call the ops; the signature's when it is empty.
+  Call(hpu::Graph& graph, const Signature& signature, Source source, std::string name = {});
 
   std::string_view variant() const { return signature_.row->variant; }
   const Signature& signature() const { return signature_; }

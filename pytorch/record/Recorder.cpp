@@ -17,6 +17,7 @@
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Calls.h"
 #include "pytorch/record/Pending.h"
+#include "pytorch/record/Scope.h"
 
 namespace hpu_torch {
 namespace {
@@ -85,6 +86,8 @@ void append(Pending& graph, const RecordedCall& call, const std::vector<Tensor>&
   Node node;
   node.signature = call.signature;
   graph.key.push_back(signature.id);
+  node.scope = currentScope();
+  if (node.scope != 0) graph.key.push_back(-node.scope);
   for (size_t i = 0; i < call.operands.size(); ++i) {
     const Place place{slotOf(graph, call.operands[i], signature.operands[i].type, false),
                       call.operands[i].storage_offset()};

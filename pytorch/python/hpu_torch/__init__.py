@@ -28,8 +28,8 @@ for _part in ("memory", "random", "streams"):  # `import torch.hpu.random` means
 for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data):
     _part.install()
 
-from . import _surface, amp, core  # noqa: E402
+from . import _surface, amp, core, profiler  # noqa: E402
 
 _surface.install()
 
-__all__ = ["amp", "core", "fallback", "hpu", "metrics"]
+__all__ = ["amp", "core", "fallback", "hpu", "metrics", "profiler"]
