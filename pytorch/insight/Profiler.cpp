@@ -79,10 +79,10 @@ void startProfile(hpu::trace::Level level, bool withShapes, bool withNames) {
   check(hpu::trace::start(options), "starting the profiler");
   g_withShapes = withShapes;
   g_withNames = withNames;
-  handle() = at::addGlobalCallback(at::RecordFunctionCallback(&begin, &end)
-                                       .needsInputs(withShapes)
-                                       .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                                                at::RecordScope::USER_SCOPE}));
+  handle() = at::addGlobalCallback(
+      at::RecordFunctionCallback(&begin, &end)
+          .needsInputs(withShapes)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE}));
 }
 
 hpu::trace::Recording stopProfile() {

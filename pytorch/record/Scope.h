@@ -13,7 +13,7 @@ namespace hpu_torch {
 
 /// Of the calling thread; empty: none. "layer1.0.conv1".
 HPU_TORCH_API void setScope(const std::string& name);
-int64_t currentScope();              ///< A number for it; 0: none.
+int64_t currentScope();                ///< A number for it; 0: none.
 std::string scopeName(int64_t scope);  ///< Any thread.
 
 }  // namespace hpu_torch
