@@ -43,7 +43,7 @@ struct Cast {
 };
 using Casts = std::unordered_map<c10::TensorImpl*, Cast>;
 Casts& casts() {
-  static thread_local Casts all;
+  static thread_local Casts& all = *new Casts;  // No tensor ends with a thread.
   return all;
 }
 

@@ -212,6 +212,29 @@ def test_functions_of_autograd():
     z.sum().backward()
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_compute_again_under_autocast(reentrant):
+    from torch.utils.checkpoint import checkpoint
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4)).to("hpu")
+    x, seen, gradients = torch.randn(3, 4, device="hpu"), [], []
+
+    def body(x):
+        y = net(x)
+        seen.append(y.dtype)
+        return y
+
+    for run in (body, lambda x: checkpoint(body, x, use_reentrant=reentrant)):
+        net.zero_grad()
+        with torch.autocast("hpu", dtype=F16):
+            y = run(x.clone().requires_grad_())
+        y.float().square().sum().backward()
+        gradients.append([p.grad.cpu() for p in net.parameters()])
+    assert seen == [F16] * 3 and not amp.is_autocast_hpu_enabled()
+    for a, b in zip(*gradients):
+        torch.testing.assert_close(a, b)
+
+
 def test_scaler_skips_steps_that_overflow_and_grows():
     parameter = nn.Parameter(ones(3))
     other = nn.Parameter(ones(2))

@@ -338,3 +338,25 @@ def test_names_of_gaudis_bridge():
     assert layer.weight.grad is not None and not is_fp8_enabled() and te.fp8_autocast is fp8_autocast
     with pytest.raises(NotImplementedError, match="parallel_mode"):
         te.Linear(16, 16, parallel_mode="row")
+
+
+def test_other_targets(run_python, mode):
+    if mode == "lazy":
+        return
+    program = """
+        import torch, hpu_torch
+        from hpu_torch import fp8
+        x = torch.tensor([240., 248., 300., 448., 1e9, -1e9], device="hpu")
+        print(fp8.is_fp8_available(), fp8.largest(fp8.E4M3))
+        try:
+            codes = fp8.cast_to_fp8(x)
+            print(fp8.cast_from_fp8(codes, None, torch.float32).tolist())
+            layer = fp8.Linear(4, 4).to("hpu")
+            with fp8.fp8_autocast():
+                layer(torch.ones(2, 4, device="hpu")).sum().backward()
+            print(layer.of_input.scale.item(), layer.weight.grad.cpu().sum().item())
+        except RuntimeError as error:
+            print("refused:", error)"""
+    output = run_python(program, HPU_NODE_TARGET="gaudi3")
+    assert "(True, '') 448.0" in output and "[240.0, 256.0, 288.0, 448.0, 448.0, -448.0]" in output and "256.0 32.0" in output
+    assert "refused: fp8_autocast: gaudi1 has no fp8; Gaudi 2 and 3 have" in run_python(program, HPU_NODE_TARGET="gaudi1")
