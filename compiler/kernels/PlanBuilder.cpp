@@ -448,7 +448,7 @@ void PlanBuilder::finishStore(Store store) {
     const Prim& stored = plan_.prims[store.prim];
     bool isMoved =
         stored.kind == Prim::Kind::Load && stored.table < 0 && stored.type == store.type && elementSize(store.type) < 4;
-    if (isMoved || isBitcast(stored)) {
+    if (isMoved || (isBitcast(stored) && stored.type == store.type)) {
       store.prim = bitsOf(store.prim);
       store.type = plan_.prims[store.prim].type;
     }

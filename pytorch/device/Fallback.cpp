@@ -235,9 +235,13 @@ class CpuCall {
     }
     std::vector<Tensor> host = toHost(alone);
     for (size_t i = 0; i < host.size(); ++i) aloneIn[i]->cpu = host[i];
-    for (Moved& one : moved_)
-      if (!one.cpu.defined())
-        one.cpu = at::empty_strided(one.hpu.sizes(), one.hpu.strides(), one.hpu.options().device(at::kCPU));
+    for (Moved& one : moved_) {
+      if (one.cpu.defined()) continue;
+      // The CPU draws no f16 numbers.
+      const bool isWide = isDrawnOnHost(name_) && one.hpu.scalar_type() == at::kHalf;
+      const at::ScalarType type = isWide ? at::kFloat : one.hpu.scalar_type();
+      one.cpu = at::empty_strided(one.hpu.sizes(), one.hpu.strides(), one.hpu.options().device(at::kCPU).dtype(type));
+    }
   }
 
   static void downloadTogether(const std::vector<Moved*>& members) {

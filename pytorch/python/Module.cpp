@@ -2,21 +2,28 @@
 // hpu_torch._C: what the package hpu_torch calls. It has no state of its own, and names devices and streams by numbers;
 // the package gives them their classes.
 #include <ATen/ops/empty.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/tensor_dtypes.h>
+
+#include <map>
 
 #include "hpu/node.h"
+#include "hpu_torch/autocast.h"
 #include "hpu_torch/hpu_torch.h"
 #include "pytorch/device/CachingAllocator.h"
 #include "pytorch/device/Copy.h"
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/insight/Profiler.h"
 #include "pytorch/record/Capture.h"
 #include "pytorch/record/CompileLog.h"
 #include "pytorch/record/Recorder.h"
 #include "pytorch/record/Relocate.h"
+#include "pytorch/record/Scope.h"
 #include "pytorch/record/Table.h"
 
 namespace {
@@ -291,6 +298,69 @@ void bindRest(py::module_& m) {
   });
 }
 
+void bindAutocast(py::module_& m) {
+  m.def("autocast_enabled", [] { return isAutocastEnabled(); });
+  m.def("set_autocast_enabled", [](bool enabled) { setAutocastEnabled(enabled); });
+  m.def("autocast_dtype", [] {
+    return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(autocastType())));
+  });
+  m.def("set_autocast_dtype", [](const py::object& type) {
+    TORCH_CHECK_TYPE(THPDtype_Check(type.ptr()), "expected a torch.dtype");
+    setAutocastType(reinterpret_cast<THPDtype*>(type.ptr())->scalar_type);
+  });
+  m.def("clear_autocast_cache", [] { clearAutocastCache(); });
+  m.def("autocast_lists", [] {
+    const AutocastLists lists = autocastLists();
+    return py::make_tuple(lists.lower, lists.fp32, lists.promote);
+  });
+  m.def("set_autocast_lists",
+        [](std::vector<std::string> lower, std::vector<std::string> fp32, std::vector<std::string> promote) {
+          setAutocastLists({std::move(lower), std::move(fp32), std::move(promote)});
+        });
+}
+
+py::list traceEvents(const hpu::trace::Recording& recording) {
+  std::map<std::pair<int32_t, uint32_t>, hpu::trace::TrackName> tracks;
+  const auto names = hpu::trace::trackNames(recording);
+  if (!names.ok()) raise(names.status(), "reading the recording");
+  for (const hpu::trace::TrackName& track : *names) tracks[{track.device, track.track}] = track;
+  const auto events = hpu::trace::events(recording);
+  if (!events.ok()) raise(events.status(), "reading the recording");
+  py::list list;
+  for (const hpu::trace::Event& event : *events) {
+    if (event.kind != hpu::trace::Event::Kind::kSpan) continue;
+    py::dict arguments;
+    for (const hpu::trace::Argument& argument : event.arguments) arguments[py::str(argument.key)] = argument.text;
+    const hpu::trace::TrackName& track = tracks[{event.device, event.track}];
+    list.append(py::dict(
+        py::arg("name") = event.name, py::arg("category") = event.category, py::arg("device") = event.device,
+        py::arg("track") = track.name, py::arg("start_us") = static_cast<double>(event.startPs) / 1e6,
+        py::arg("duration_us") = static_cast<double>(event.durationPs) / 1e6, py::arg("arguments") = arguments));
+  }
+  return list;
+}
+
+void bindProfiler(py::module_& m) {
+  using hpu::trace::Recording;
+  py::class_<Recording>(m, "Recording")
+      .def_readonly("dropped", &Recording::dropped)
+      .def(
+          "save",
+          [](const Recording& recording, const std::string& path) {
+            check(hpu::trace::save(recording, path), "writing the trace");
+          },
+          NoGil())
+      .def("events", &traceEvents);
+  m.def(
+      "start_profile",
+      [](int level, bool withShapes, bool withNames) {
+        startProfile(static_cast<hpu::trace::Level>(level), withShapes, withNames);
+      },
+      NoGil());
+  m.def("stop_profile", &stopProfile, NoGil());
+  m.def("set_scope", [](const std::string& name) { setScope(name); });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -300,5 +370,7 @@ PYBIND11_MODULE(_C, m) {
   bindStreams(m);
   bindMemory(m);
   bindRest(m);
+  bindAutocast(m);
+  bindProfiler(m);
   setCallSite(&pythonCallSite);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/Format.h"
+#include "pytorch/record/TargetScope.h"
 
 namespace hpu_torch {
 
@@ -20,8 +21,22 @@ std::string Signature::text() const {
   return text + ")" + (where.empty() ? "" : ", called at " + where);
 }
 
-Call::Call(hpu::Graph& graph, const Signature& signature, Source source)
-    : Emitter(graph, signature.name),
+namespace {
+thread_local hpu::Target t_target = hpu::Target::kGaudi2;
+}  // namespace
+
+TargetScope::TargetScope(hpu::Target target) : before_(t_target) {
+  t_target = target;
+}
+TargetScope::~TargetScope() {
+  t_target = before_;
+}
+hpu::Target TargetScope::current() {
+  return t_target;
+}
+
+Call::Call(hpu::Graph& graph, const Signature& signature, Source source, std::string name)
+    : Emitter(graph, name.empty() ? signature.name : std::move(name)),
       signature_(signature),
       source_(std::move(source)),
       outs_(signature.results.size()) {}
@@ -128,6 +143,11 @@ void Call::write(size_t i, Value v) {
   const Argument& a = argument(i);
   if (a.kind != Kind::kTensor) return (void)fail(strCat("argument ", i, " is no tensor"));
   writes_.emplace_back(a.operands[0], fitted(v, signature_.operands[static_cast<size_t>(a.operands[0])]));
+}
+
+void Call::writeMember(size_t i, size_t member, Value v) {
+  const int operand = argument(i).operands.at(member);
+  writes_.emplace_back(operand, fitted(v, signature_.operands[static_cast<size_t>(operand)]));
 }
 
 }  // namespace hpu_torch

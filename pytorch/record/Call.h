@@ -31,7 +31,8 @@ class Call : public hpu::compose::Emitter {
     std::function<Value(int operand)> read;
     std::function<Value(int number)> number;
   };
-  Call(hpu::Graph& graph, const Signature& signature, Source source);
+  /// `name` is what traces call the ops; the signature's when it is empty.
+  Call(hpu::Graph& graph, const Signature& signature, Source source, std::string name = {});
 
   std::string_view variant() const { return signature_.row->variant; }
   const Signature& signature() const { return signature_; }
@@ -76,6 +77,7 @@ class Call : public hpu::compose::Emitter {
   void out(size_t k, Value v, ElementType otherwise = ElementType::kInvalid);
   /// Writes an operand that is no result.
   void write(size_t i, Value v);
+  void writeMember(size_t i, size_t member, Value v);  ///< Of a list of tensors.
 
   /// What out() and write() were given; null for what was not.
   const std::vector<Value>& outs() const { return outs_; }

@@ -80,6 +80,7 @@ const OpEntry& entryOf(const c10::OperatorHandle& op) {
   entry = std::make_unique<OpEntry>();
   entry->name = toString(op.operator_name());
   if (entry->name.rfind("aten::", 0) == 0) entry->row = findRow(std::string_view(entry->name).substr(6));
+  if (entry->name.rfind("hpu::", 0) == 0) entry->row = findRow(entry->name);
   if (!entry->row) return *entry;
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
@@ -329,7 +330,8 @@ class Reader {
           state = at::native::update_result_type_state(number, state);
         addNumber(a, number, isFixed(number));
       } else if (value.isInt()) {
-        const bool isType = op_.schema().arguments()[i].name() == "dtype";
+        const std::string& called = op_.schema().arguments()[i].name();
+        const bool isType = called == "dtype" || called == "out_dtype";
         a.kind = isType ? Kind::kType : Kind::kInt;
         a.integer = value.toInt();
         if (isType) a.type = elementTypeOf(static_cast<at::ScalarType>(a.integer));

@@ -8,6 +8,7 @@
 #include "pytorch/device/Runtime.h"
 #include "pytorch/record/CompileLog.h"
 #include "pytorch/record/Sizes.h"
+#include "pytorch/record/TargetScope.h"
 
 namespace hpu_torch {
 namespace {
@@ -58,6 +59,7 @@ std::shared_ptr<const Program> findProgram(Words key) {
 
 std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
                                            const std::vector<Storage>& storages) {
+  const TargetScope target(device.info().target);
   hpu::StatusOr<Translated> translated = translate(nodes, storages);
   if (!translated.ok()) raise(translated.status(), "translating " + describe(nodes));
   auto program = std::make_shared<Program>();

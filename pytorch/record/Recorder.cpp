@@ -22,6 +22,7 @@
 #include "pytorch/record/Pending.h"
 #include "pytorch/record/Programs.h"
 #include "pytorch/record/Run.h"
+#include "pytorch/record/Scope.h"
 
 namespace hpu_torch {
 namespace {
@@ -115,6 +116,8 @@ void append(Pending& graph, const RecordedCall& call, const std::vector<Tensor>&
   Node node;
   node.signature = call.signature;
   graph.key.push_back(signature.id);
+  node.scope = currentScope();
+  if (node.scope != 0) graph.key.push_back(-node.scope);
   for (size_t i = 0; i < call.operands.size(); ++i) {
     const Place place{slotOf(graph, *call.operands[i], signature.operands[i].type, false),
                       call.operands[i]->storage_offset()};

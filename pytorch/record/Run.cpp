@@ -11,6 +11,7 @@
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Capture.h"
 #include "pytorch/record/Programs.h"
+#include "pytorch/record/Scope.h"
 
 namespace hpu_torch {
 namespace {
@@ -182,6 +183,7 @@ class CallMemory {
   Node node() const {
     Node node;
     node.signature = call_.signature;
+    node.scope = currentScope();
     size_t next = 0;
     for (size_t i = 0; i < call_.operands.size(); ++i) node.operands.push_back(placeOf(tensors_[next++]));
     for (const ResultMeta& result : call_.signature->results) {
@@ -240,6 +242,7 @@ void runCall(c10::DeviceIndex index, const RecordedCall& call, const std::vector
   const CallMemory memory(call, results);
   // Negative: no graph's key begins so.
   c10::SmallVector<int64_t, 16> key = {-call.signature->id, index};
+  if (const int64_t scope = currentScope()) key.push_back(-scope);
   memory.addTo(key);
   std::shared_ptr<const Program> program = findProgram(wordsOf(key));
   if (program)

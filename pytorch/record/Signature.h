@@ -83,6 +83,7 @@ struct Place {
 struct Node {
   std::shared_ptr<const Signature> signature;
   std::vector<Place> operands, results;  ///< Results that are operands have their place; undefined ones none.
+  int64_t scope = 0;                     ///< Scope.h
 };
 
 }  // namespace hpu_torch

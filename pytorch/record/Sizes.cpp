@@ -81,10 +81,12 @@ void addKind(const Signature& signature, std::vector<int64_t>& words) {
   }
 }
 
-std::shared_ptr<Kind> kindOf(const std::vector<Node>& nodes, const std::vector<Storage>& storages) {
-  std::vector<int64_t> words;
+std::shared_ptr<Kind> kindOf(const hpu::Device& device, const std::vector<Node>& nodes,
+                             const std::vector<Storage>& storages) {
+  std::vector<int64_t> words = {static_cast<int64_t>(device.info().target)};
   for (const Node& node : nodes) {
     addKind(*node.signature, words);
+    words.push_back(node.scope);
     for (const Place& place : node.operands) words.push_back(place.storage);
     for (const Place& place : node.results) words.push_back(place.storage);
   }
@@ -280,7 +282,7 @@ hpu::Status widen(const hpu::Device& device, Family& family, const std::vector<N
 bool shareSizes(const hpu::Device& device, const std::vector<Node>& nodes, const std::vector<Storage>& storages,
                 Translated& translated, SizedExecutable& shared, std::string& why) {
   const Shapes shapes = shapesOf(translated.graph);
-  const std::shared_ptr<Kind> kind = kindOf(nodes, storages);
+  const std::shared_ptr<Kind> kind = kindOf(device, nodes, storages);
   std::lock_guard<std::mutex> lock(kind->mutex);
   for (Family& family : kind->families)
     if (family.recipe && fit(device, family, translated, shapes, shared).ok()) return true;

@@ -24,7 +24,8 @@ struct Row {
     /// All numbers are part of what is compiled: the function chooses ops by them.
     kFixedNumbers = 4,
   };
-  std::string_view names;  ///< Separated by spaces, without "aten::", with overloads: "add.out sub.out".
+  /// Separated by spaces, with overloads; without "aten::", with the namespace of others: "add.out hpu::fp8_gemm_v2".
+  std::string_view names;
   void (*function)(Call&);
   std::string_view variant = {};  ///< For functions that serve several rows.
   uint32_t flags = 0;

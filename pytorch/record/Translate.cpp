@@ -9,6 +9,7 @@
 #include "base/StatusMacros.h"
 #include "compose/StridedViews.h"
 #include "pytorch/record/Call.h"
+#include "pytorch/record/Scope.h"
 
 namespace hpu_torch {
 
@@ -234,7 +235,7 @@ class Translation {
       if (!value.handle) value = input(*self, {binding.type, {}}, binding);
       return value;
     };
-    Call call(result_.graph, signature, source);
+    Call call(result_.graph, signature, source, node.scope ? scopeName(node.scope) + "/" + signature.name : "");
     self = &call;
     signature.row->function(call);
     for (size_t k = 0; k < call.outs().size(); ++k)

@@ -43,7 +43,7 @@ def test_devices_are_described_without_being_opened(run_python):
         torch.hpu.init()
         assert torch.hpu.is_initialized()
     """, HPU_NODE_TARGET="gaudi3")
-    assert "8 HL-3" in output and " 0 gaudi3 0 True" in output
+    assert "8 GAUDI3" in output and " 0 gaudi3 0 True" in output
 
 
 def test_events_order_streams():

@@ -28,8 +28,10 @@ for _part in ("graphs", "memory", "random", "streams"):  # `import torch.hpu.ran
 for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data, _exit):
     _part.install()
 
-from . import core  # noqa: E402
+from . import _surface, amp, core, profiler  # noqa: E402
 from .ops import ops_table  # noqa: E402
+
+_surface.install()
 
 
 def __getattr__(name):
@@ -41,4 +43,4 @@ def __getattr__(name):
     raise AttributeError(f"module 'hpu_torch' has no attribute '{name}'")
 
 
-__all__ = ["compile", "core", "fallback", "hpu", "metrics", "ops_table"]
+__all__ = ["amp", "compile", "core", "fallback", "hpu", "metrics", "ops_table", "profiler"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.utils.checkpoint: what is computed again draws the same random numbers. PyTorch saves the states of the CPU and CUDA."""
+"""torch.utils.checkpoint: what is computed again draws the same random numbers, and is under the same autocast. PyTorch saves the states of the
+CPU and CUDA."""
 import functools
 
 import torch.utils.checkpoint
@@ -34,12 +35,27 @@ class _SameNumbers:
             self._set(now)
 
 
+class _SameAutocast:
+    """A function whose later calls are under the autocast of its first one."""
+
+    def __init__(self, function):
+        self.function, self.context = function, None
+
+    def __call__(self, *args, **options):
+        if self.context is None:
+            self.context = {"dtype": _C.autocast_dtype(), "enabled": _C.autocast_enabled(), "cache_enabled": torch.is_autocast_cache_enabled()}
+            return self.function(*args, **options)
+        with torch.autocast("hpu", **self.context):
+            return self.function(*args, **options)
+
+
 def install():
     checkpoint = torch.utils.checkpoint.checkpoint
 
     @functools.wraps(checkpoint)
     def checkpoint_(function, *args, **options):
         preserve = options.get("preserve_rng_state", True)
+        function = _SameAutocast(function)
         return checkpoint(_SameNumbers(function) if preserve else function, *args, **options)
 
     torch.utils.checkpoint.checkpoint = checkpoint_

@@ -26,6 +26,8 @@ const std::vector<Row>& convolutionOps();
 const std::vector<Row>& poolingOps();
 const std::vector<Row>& indexOps();
 const std::vector<Row>& creationOps();
+const std::vector<Row>& fp8Ops();
+const std::vector<Row>& scalerOps();
 
 /// What rows refuse.
 const std::vector<Limit>& opLimits();
@@ -33,7 +35,8 @@ const std::vector<Limit>& opLimits();
 inline std::vector<const std::vector<Row>*> opFamilies() {
   return {&elementwiseOps(), &binaryOps(),        &sortOps(),        &scatterOps(),    &resampleOps(),  &distanceOps(),
           &gridOps(),        &bagOps(),           &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),
-          &lossOps(),        &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps()};
+          &lossOps(),        &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps(),
+          &fp8Ops(), &scalerOps()};
 }
 
 }  // namespace hpu_torch

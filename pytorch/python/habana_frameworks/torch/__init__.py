@@ -2,4 +2,4 @@
 """The names under which programs for Gaudi import hpu_torch: every module here is the one of hpu_torch."""
 import hpu_torch  # noqa: F401: registers the device
 
-from . import core, hpu  # noqa: F401
+from . import core, hpex, hpu, utils  # noqa: F401

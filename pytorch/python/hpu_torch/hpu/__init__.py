@@ -84,8 +84,8 @@ def get_device_properties(device=None):
 
 
 def get_device_name(device=None):
-    """The board's name, such as "HL-225". Opens nothing."""
-    return get_device_properties(device).name
+    """"GAUDI", "GAUDI2" or "GAUDI3", as Gaudi's bridge has it (the board's name is in get_device_properties()). Opens nothing."""
+    return {"gaudi1": "GAUDI"}.get(get_device_properties(device).target, get_device_properties(device).target.upper())
 
 
 def get_device_capability(device=None):

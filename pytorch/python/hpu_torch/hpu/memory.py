@@ -12,9 +12,10 @@ def memory_stats(device=None):
     """Under Gaudi's names. Bytes: Limit (HBM of the device), InUse and MaxInUse (of tensors), MaxAllocSize, Reserved and
     MaxReserved (taken from the device), Waiting (freed, and still used by other streams). Numbers: NumAllocs, NumFrees, ActiveAllocs,
     TotalSystemAllocs, TotalSystemFrees, TotalActiveAllocs (segments), NumRetries (the cache was given back for an allocation),
-    NumOOMs. Zeros for a device that is not open."""
-    stats = _C.memory_stats(index_of(device))
-    return {"Limit": stats.limit, "InUse": stats.used, "MaxInUse": stats.used_peak, "NumAllocs": stats.allocations,
+    NumOOMs. Zeros, but for Limit, for a device that is not open."""
+    index = index_of(device)
+    stats = _C.memory_stats(index)
+    return {"Limit": stats.limit or _C.describe_device(index).get("total_memory", 0), "InUse": stats.used, "MaxInUse": stats.used_peak, "NumAllocs": stats.allocations,
             "NumFrees": stats.frees, "ActiveAllocs": stats.active_blocks, "MaxAllocSize": stats.largest,
             "TotalSystemAllocs": stats.device_allocations, "TotalSystemFrees": stats.device_frees,
             "TotalActiveAllocs": stats.active_segments, "Reserved": stats.reserved, "MaxReserved": stats.reserved_peak,

@@ -47,3 +47,9 @@ def set_rng_state(state, device=None):
 def set_rng_state_all(states):
     for i, state in enumerate(states):
         set_rng_state(state, i)
+
+
+def __getattr__(name):
+    if name == "default_generators":
+        return tuple(default_generator(i) for i in range(_C.device_count()))
+    raise AttributeError(f"module 'torch.hpu.random' has no attribute '{name}'")

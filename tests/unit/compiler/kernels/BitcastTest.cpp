@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "KernelHarness.h"
@@ -110,6 +111,28 @@ TEST(Bitcast, TakesTheBitsOfTheRoundedValue) {
       "%s = hpu.add %0, %1 : ($0, $1) -> tensor<256xbf16>\n%r = hpu.bitcast %s {to = ui16} : ($0) -> $out0\nhpu.yield "
       "%r : $out0",
       {x, y}, {Tensor::dense(ElementType::kU16, {256})}, expected, {0, 0});
+}
+
+TEST(Bitcast, IsNotWhatIsStoredWhereItsNumberIsRounded) {
+  // Codes of fp8 and of f32 as bf16: the number, in a type of another width than the bits have.
+  Tensor codes = Tensor::dense(ElementType::kI8, {64}), words = Tensor::dense(ElementType::kI32, {64});
+  for (int64_t i = 0; i < 64; ++i) {
+    codes.set({i}, static_cast<double>(i));
+    words.set({i}, static_cast<double>(i << 23));
+  }
+  auto expected = [](int output, const Index& i) {
+    const int64_t exponent = i[0] >> 2, fraction = i[0] & 3;
+    if (output == 1) return i[0] == 0 ? 0 : std::ldexp(1, static_cast<int>(i[0]) - 127);
+    return exponent == 0 ? std::ldexp(static_cast<double>(fraction), -16)
+                         : std::ldexp(1 + static_cast<double>(fraction) / 4, static_cast<int>(exponent) - 15);
+  };
+  check(
+      "%f = hpu.bitcast %0 {to = f8E5M2} : ($0) -> tensor<64xf8E5M2>\n"
+      "%a = hpu.cast %f {to = bf16} : (tensor<64xf8E5M2>) -> $out0\n"
+      "%g = hpu.bitcast %1 {to = f32} : ($1) -> tensor<64xf32>\n"
+      "%b = hpu.cast %g {to = bf16} : (tensor<64xf32>) -> $out1\nhpu.yield %a, %b : $out0, $out1",
+      {codes, words}, {Tensor::dense(ElementType::kBF16, {64}), Tensor::dense(ElementType::kBF16, {64})}, expected,
+      {0, 0});
 }
 
 TEST(Bitcast, OfWhatIsComputedAsADoubleIsNoKernel) {

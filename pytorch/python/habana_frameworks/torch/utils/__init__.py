@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+from . import debug, experimental, internal, library_loader  # noqa: F401

@@ -8,3 +8,7 @@ def is_habana_available():
 
 
 is_habana_avaialble = is_habana_available  # The spelling that the name was published with.
+
+
+def load_habana_module():
+    """Importing the package has done it."""
