@@ -13,6 +13,7 @@
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
+#include "pytorch/python/Distributed.h"
 #include "pytorch/record/Recorder.h"
 #include "pytorch/record/Table.h"
 
@@ -25,6 +26,8 @@ using NoGil = py::call_guard<py::gil_scoped_release>;
 void translate(std::exception_ptr error) {
   try {
     if (error) std::rethrow_exception(error);
+  } catch (PythonCollectiveError& e) {
+    PyErr_SetString(e.python_type(), e.what());
   } catch (const c10::OutOfMemoryError& e) {
     PyErr_SetString(py::module_::import("torch.cuda").attr("OutOfMemoryError").ptr(), e.what_without_backtrace());
   } catch (const c10::NotImplementedError& e) {
@@ -256,5 +259,6 @@ PYBIND11_MODULE(_C, m) {
   bindStreams(m);
   bindMemory(m);
   bindRest(m);
+  bindDistributed(m);
   setCallSite(&pythonCallSite);
 }

@@ -29,5 +29,8 @@ for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data
     _part.install()
 
 from . import core  # noqa: E402
+from . import distributed  # noqa: E402
 
-__all__ = ["core", "fallback", "hpu", "metrics"]
+distributed.install()
+
+__all__ = ["core", "distributed", "fallback", "hpu", "metrics"]
