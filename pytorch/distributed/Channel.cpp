@@ -40,7 +40,10 @@ hpu::Status Operation::waitLaunched() {
 hpu::StatusOr<bool> Operation::isDone() {
   if (!isLaunched()) return false;
   if (!status_.ok()) return status_;
-  return end.query();
+  hpu::StatusOr<bool> done = end.query();
+  // An event of a capture stands for nothing that could be done or fail.
+  if (!done.ok() && done.status().code() == hpu::StatusCode::kFailedPrecondition) return false;
+  return done;
 }
 
 void Operation::setLaunched(hpu::Status status) {
@@ -59,6 +62,7 @@ Channel::Channel(OpenDevice& device, std::shared_ptr<const GroupInfo> group, c10
       rank_(rank),
       ranks_(ranks),
       stream_(device.streams->fromPool(true)) {
+  (void)device_.streams->get(stream_);  // Made here: its failure would be looked for in channels, with a lock of ours.
   setFailureInspector(&inspectFailure);
   std::lock_guard<std::mutex> lock(registry().mutex);
   registry().channels.insert(this);
@@ -209,7 +213,10 @@ void Channel::launch(Operation& operation) {
 void Channel::raiseFailure(const Operation& operation, const hpu::Status& status) const {
   raiseCollective("hccl: " + operation.name + " (operation " + std::to_string(operation.number) + " of group '" +
                       group_->name + "') failed on rank " + std::to_string(group_->rank) + " of " +
-                      std::to_string(group_->ranks),
+                      std::to_string(group_->ranks) +
+                      (status.code() == hpu::StatusCode::kDeadlineExceeded
+                           ? " (the group's timeout is " + std::to_string(group_->timeout.count()) + " ms)"
+                           : ""),
                   status);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timer of DistributedDataParallel's statistics, by events of the device: modelled time.
+// The timer of DistributedDataParallel's statistics, by events of the device: modelled time. (The Logger of PyTorch 1.13
+// asks for it and then shows what it measured for CPU and CUDA only; hpu_torch/distributed/_ddp.py.)
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include <exception>
@@ -15,7 +16,13 @@ class HpuTimer final : public c10d::Timer {
 
   void record(Event event) override {
     Timer::record(event);  // The host's time.
-    hpu_torch::record(eventOf(event), device_.index(), currentStreamId(device_.index()));
+    // Nothing is flushed: in lazy mode the event stands for what is launched by now, and a sampled step has the graphs
+    // of any other.
+    TorchEvent& one = eventOf(event);
+    OpenDevice& device = open(device_.index());
+    if (one.device < 0) one.event = take(hpu::Event::create(hpu::EventOptions{}), "making an event");
+    check(currentStream(device).record(one.event), "recording an event");
+    one.device = device.index;
   }
   c10::optional<int64_t> measureDifference(Event start, Event end) override {
     TorchEvent& from = eventOf(start);

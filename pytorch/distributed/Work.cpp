@@ -6,6 +6,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include "pytorch/distributed/Errors.h"
+#include "pytorch/record/Flush.h"
 
 namespace hpu_torch {
 
@@ -45,7 +46,8 @@ void WorkHCCL::synchronize() {
   const hpu::Status launched = operation_->waitLaunched();
   if (!launched.ok()) channel_->raiseFailure(*operation_, launched);
   throwIfFailed();
-  // Nothing is flushed: what is recorded and not launched may come after the collective, too.
+  // What was recorded since the call need not wait for the collective: it is launched before.
+  flush(channel_->device().index, "collective");
   check(currentStream(channel_->device()).wait(operation_->end), "waiting for a collective");
   copyToHost();
   if (holdsThread) {

@@ -197,6 +197,19 @@ def works(rank, ranks):
     took = time.time() - start
     assert rank != 0 or took < .4, f"the host waited {took} s"
     assert y[5].item() == sum(range(ranks)) + 1 and work.is_completed()
+    dist.barrier()
+    if rank == 1:
+        time.sleep(.3)
+    x = torch.full((1000,), float(rank), device="hpu")
+    torch.hpu.synchronize()
+    work = dist.all_reduce(x, async_op=True)
+    if rank == 0:  # Memory that nobody has any more is not written before the others have read it.
+        del work, x
+        for _ in range(3):
+            torch.full((1000,), 99., device="hpu")
+    else:
+        work.wait()
+        assert x[0].item() == sum(range(ranks))
     side = torch.hpu.Stream()
     side.wait_stream(torch.hpu.current_stream())
     with torch.hpu.stream(side):
@@ -261,6 +274,31 @@ def test_a_killed_rank_is_a_typed_error_of_the_others():
     assert processes.run(failing, 3, dies=[1]) == [True, None, True]
 
 
+def failing_message(rank, ranks):
+    """The peer ends before the pair's communicator is there, or with a message on its way."""
+    from hpu_torch.distributed import CollectiveError
+    x = torch.ones(4, device="hpu")
+    if rank == 0:
+        dist.recv(x, 1)
+    else:
+        dist.send(x, 0)
+        torch.hpu.synchronize()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(CollectiveError, match="recv .*rank 0 of 2"):
+        dist.recv(x, 1)
+        torch.hpu.synchronize()
+    work = dist.isend(x, 1)  # Nobody makes this communicator.
+    assert not work.is_completed()
+    start = time.time()
+    with pytest.raises(CollectiveError, match="send"):
+        work.wait()
+    assert time.time() - start < 20
+
+
+def test_a_killed_peer_of_messages_is_a_typed_error():
+    processes.run(failing_message, 2, timeout_s=3, dies=[1])
+
+
 def differing(rank, ranks):
     from hpu_torch.distributed import CollectiveError
     x = torch.ones(4 + rank, device="hpu")
@@ -286,7 +324,7 @@ def late(rank, ranks):
         with pytest.raises(CollectiveTimeoutError, match="all_reduce.*rank 1"):
             torch.hpu.synchronize()
     else:
-        time.sleep(5)
+        time.sleep(3)
 
 
 def test_a_rank_that_does_not_come_is_an_error_within_the_timeout():
@@ -305,7 +343,7 @@ def leaving(rank, ranks):
         assert time.time() - start < 10
         dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
     else:
-        time.sleep(4)
+        time.sleep(3)
 
 
 def test_a_group_with_work_that_nobody_joins_goes_away():
@@ -322,6 +360,27 @@ assert x.device.index == local == rank, (x.device, local, rank)
 dist.all_reduce(x)
 open(f"{os.environ['OUT']}/{rank}", "w").write(f"{world} {x.tolist()} {torch.hpu.get_device_properties().module_id}")
 """
+
+
+def test_a_process_that_just_ends_does_not_hang(run_python):
+    start = time.time()
+    run_python("""
+        import os, torch, torch.distributed as dist, hpu_torch
+        from multiprocessing import get_context
+        def rank(number, port):
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(number), WORLD_SIZE="2", LOCAL_RANK=str(number))
+            dist.init_process_group("hccl")
+            x = torch.ones(3, device="hpu")
+            dist.all_reduce(x)
+            print(x.tolist())
+            if number == 0:
+                works = [dist.all_reduce(x, async_op=True), dist.irecv(x, 1)]  # The other one calls neither.
+        children = [get_context("fork").Process(target=rank, args=(number, %d)) for number in range(2)]
+        for child in children: child.start()
+        for child in children: child.join(40)
+        assert [child.exitcode for child in children] == [0, 0], [child.exitcode for child in children]
+    """ % processes.free_port())
+    assert time.time() - start < 30
 
 
 def launched(tmp_path, *command, **environment):

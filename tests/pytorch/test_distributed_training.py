@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training over several devices equals training of the whole batch on the CPU."""
 import copy
+import json
+import os
+import subprocess
 import warnings
 
+import habana_frameworks.torch.core as htcore
 import pytest
 import ranks as processes
 import torch
 import torch.distributed as dist
+from hpu_torch.distributed.fast_ddp import all_reduce_gradients, broadcast_parameters
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS, BATCH = 3, 16
@@ -60,11 +65,12 @@ def adam(parameters):
     return torch.optim.Adam(parameters, lr=.01)
 
 
-def step(net, x, target, optimiser, *arguments):
+def step(net, x, target, optimiser, *arguments, reduce=None):
     optimiser.zero_grad()
     torch.nn.functional.cross_entropy(net(x, *arguments), target).backward()
+    if reduce:
+        reduce(net)
     optimiser.step()
-    import habana_frameworks.torch.core as htcore
     htcore.mark_step()
 
 
@@ -76,25 +82,33 @@ def train(rank, ranks, kinds):
     torch.manual_seed(0)
     start = Net()
     expected = reference(copy.deepcopy(start), sgd)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    for lazy in (False, True):
+        torch.hpu.set_lazy(lazy)
         for options in kinds:
             net = copy.deepcopy(start).to("hpu")
-            parallel = DistributedDataParallel(net, **options)
-            optimiser = sgd(parallel.parameters())
-            for _ in range(STEPS):
-                step(parallel, x, target, optimiser)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                parallel = DistributedDataParallel(net, **options)
+                optimiser = sgd(parallel.parameters())
+                for _ in range(STEPS):
+                    step(parallel, x, target, optimiser)
             close(net, expected)
-    return hpu_torch.fallback.counts() if hasattr(hpu_torch.fallback, "counts") else None
+        net = copy.deepcopy(start).to("hpu")
+        if rank:
+            torch.nn.init.zeros_(net.last.weight)
+        broadcast_parameters(net)
+        optimiser = sgd(net.parameters())
+        for _ in range(STEPS):
+            step(net, x, target, optimiser, reduce=all_reduce_gradients)
+        close(net, expected)
 
 
 KINDS = [dict(), dict(bucket_cap_mb=.001, gradient_as_bucket_view=True), dict(static_graph=True)]
 
 
-@pytest.mark.parametrize("lazy", ["0", "1"], ids=["eager", "lazy"])
 @pytest.mark.parametrize("ranks, nodes", [(2, 1), (4, 1), (8, 1), (4, 2)])
-def test_ddp_equals_the_whole_batch(ranks, nodes, lazy):
-    processes.run(train, ranks, KINDS if ranks == 2 else KINDS[1:2], nodes=nodes, PT_HPU_LAZY_MODE=lazy)
+def test_ddp_and_fast_ddp_equal_the_whole_batch_in_both_modes(ranks, nodes):
+    processes.run(train, ranks, KINDS if ranks == 2 else KINDS[1:2], nodes=nodes)
 
 
 def more_ddp(rank, ranks):
@@ -159,3 +173,31 @@ def more_ddp(rank, ranks):
 @pytest.mark.parametrize("lazy", ["0", "1"], ids=["eager", "lazy"])
 def test_more_of_ddp(lazy):
     processes.run(more_ddp, 2, PT_HPU_LAZY_MODE=lazy)
+
+
+def traced(rank, ranks):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*(layer for _ in range(6) for layer in (torch.nn.Linear(512, 512), torch.nn.ReLU()))).to("hpu")
+    parallel = DistributedDataParallel(net, bucket_cap_mb=1)
+    x = torch.randn(64, 512).to("hpu")
+    for lazy in (False, True):
+        torch.hpu.set_lazy(lazy)
+        for _ in range(2):
+            parallel(x).pow(2).mean().backward()
+            htcore.mark_step()
+    torch.hpu.synchronize()
+
+
+def test_all_reduces_run_while_the_backward_computes(tmp_path):
+    import hpu_torch
+    program = os.path.join(os.path.dirname(hpu_torch.__file__), "..", "..", "bin", "hpu-trace")
+    if not os.path.exists(program):
+        pytest.skip("no hpu-trace beside this build of hpu_torch")
+    processes.run(traced, 2, HPU_TRACE=f"{tmp_path}/%p.hputrace")
+    traces = list(tmp_path.glob("*.hputrace"))
+    assert len(traces) == 2
+    for trace in traces:
+        said = json.loads(subprocess.run([program, "overlap", "--json", str(trace)], check=True, capture_output=True, text=True).stdout)
+        hidden = sum(us for engines, us in said["running_us"].items() if "nic" in engines and ("mme" in engines or "tpc" in engines))
+        computing = said["engines"]["mme"]["busy_us"] + said["engines"]["tpc"]["busy_us"]
+        assert hidden > .1 * computing, said["running_us"]

@@ -9,10 +9,12 @@
 import torch.distributed as _dist
 
 from .. import _C
+from . import _ddp, context_parallel, fast_ddp, tensor_parallel
 from .errors import CollectiveError, CollectiveTimeoutError
 from .launch import initialize_distributed_hpu
 
-__all__ = ["CollectiveError", "CollectiveTimeoutError", "ProcessGroupHCCL", "initialize_distributed_hpu"]
+__all__ = ["CollectiveError", "CollectiveTimeoutError", "ProcessGroupHCCL", "context_parallel", "fast_ddp", "initialize_distributed_hpu",
+           "tensor_parallel"]
 
 ProcessGroupHCCL = _C.ProcessGroupHCCL
 
@@ -25,3 +27,4 @@ def install():
     _C.set_collective_errors(CollectiveError, CollectiveTimeoutError)
     if "HCCL" not in _dist.Backend._plugins:
         _dist.Backend.register_backend("hccl", _create, extended_api=True)
+    _ddp.install()
