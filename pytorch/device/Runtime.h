@@ -63,8 +63,9 @@ HPU_TORCH_API hpu::DeviceOptions optionsOf(c10::DeviceIndex index);
 /// True in a process whose devices are a parent's: nothing of them may be touched.
 HPU_TORCH_API bool isForkedChild() noexcept;
 
-/// The calling thread's current device. It begins as that of LOCAL_RANK (or OMPI_COMM_WORLD_LOCAL_RANK), when a launcher
-/// made the process and it sees more than one device; else as hpu:0. The variables are read until the thread sets one.
+/// The calling thread's current device. It begins as that of LOCAL_RANK (or OMPI_COMM_WORLD_LOCAL_RANK), when a
+/// launcher made the process and it sees more than one device; else as hpu:0. The variables are read until the thread
+/// sets one.
 HPU_TORCH_API c10::DeviceIndex currentDevice() noexcept;
 HPU_TORCH_API void setCurrentDevice(c10::DeviceIndex index) noexcept;
 

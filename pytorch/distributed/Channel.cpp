@@ -124,8 +124,8 @@ hpu::StatusOr<coll::Communicator> Channel::meet() {
       }
       const std::vector<uint8_t> bytes = store_->get(key_);
       if (bytes.size() != sizeof id.bytes)
-        return hpu::Status(hpu::StatusCode::kUnavailable, "the first rank of the communicator made no id: " +
-                                                              std::string(bytes.begin(), bytes.end()));
+        return hpu::Status(hpu::StatusCode::kUnavailable,
+                           "the first rank of the communicator made no id: " + std::string(bytes.begin(), bytes.end()));
       std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
     }
   } catch (const std::exception& e) {

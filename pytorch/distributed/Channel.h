@@ -39,7 +39,7 @@ class Operation {
   uint64_t number = 0;
   hpu::Event ready;  ///< What the caller's stream was given before.
   hpu::Event end;    ///< Stands for nothing before the operation is launched.
-  Issue issue;  ///< Enqueues it; called once, then let go of, with the tensors that it has.
+  Issue issue;       ///< Enqueues it; called once, then let go of, with the tensors that it has.
 
   /// Waits (on the host) until the device was given the operation. Errors: why it could not be.
   hpu::Status waitLaunched();

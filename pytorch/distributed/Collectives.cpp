@@ -103,9 +103,8 @@ WorkPtr ProcessGroupHCCL::allreduce(Tensors& tensors, const c10d::AllreduceOptio
   Operands operands = operandsOf("all_reduce", tensors);
   const at::Tensor tensor = operands.output(single("all_reduce", tensors), true);
   const Reduction reduction = reductionOf("all_reduce", tensor.scalar_type(), options.reduceOp);
-  return enqueue(OpType::ALLREDUCE, std::move(operands), [tensor, reduction](Communicator& c, Stream& s) {
-    return reduceAll(c, s, tensor, reduction);
-  });
+  return enqueue(OpType::ALLREDUCE, std::move(operands),
+                 [tensor, reduction](Communicator& c, Stream& s) { return reduceAll(c, s, tensor, reduction); });
 }
 
 WorkPtr ProcessGroupHCCL::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
@@ -153,8 +152,8 @@ WorkPtr ProcessGroupHCCL::allgather(std::vector<Tensors>& outputs, Tensors& inpu
     checkSameType(name, given, output);
     results.push_back(operands.output(output, false));
   }
-  TORCH_CHECK_VALUE(results[static_cast<size_t>(rank_)].numel() == input.numel(), name, ": the tensor at place ",
-                    rank_, " has ", results[static_cast<size_t>(rank_)].numel(), " elements, and this rank's input ",
+  TORCH_CHECK_VALUE(results[static_cast<size_t>(rank_)].numel() == input.numel(), name, ": the tensor at place ", rank_,
+                    " has ", results[static_cast<size_t>(rank_)].numel(), " elements, and this rank's input ",
                     input.numel());
   const Elements elements = movedAs(input.scalar_type());
   const Layout layout(results, elements.each);
@@ -186,11 +185,10 @@ WorkPtr ProcessGroupHCCL::_allgather_base(at::Tensor& output, at::Tensor& input,
                     " elements, and must have ", size_, " times the input's ", input.numel());
   const at::Tensor from = operands.input(input), to = operands.output(output, false);
   const Elements elements = movedAs(input.scalar_type());
-  return enqueue(OpType::_ALLGATHER_BASE, std::move(operands),
-                 [from = addressOf(from), to = addressOf(to), count = from.numel() * elements.each,
-                  type = elements.type](Communicator& c, Stream& s) {
-                   return count == 0 ? Status() : c.allGather(from, to, count, type, s);
-                 });
+  return enqueue(
+      OpType::_ALLGATHER_BASE, std::move(operands),
+      [from = addressOf(from), to = addressOf(to), count = from.numel() * elements.each, type = elements.type](
+          Communicator& c, Stream& s) { return count == 0 ? Status() : c.allGather(from, to, count, type, s); });
 }
 
 WorkPtr ProcessGroupHCCL::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -236,18 +234,17 @@ WorkPtr ProcessGroupHCCL::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   const Elements elements = movedAs(input.scalar_type());
   const std::shared_ptr<Channel> channel = collectiveChannel(operands.device());
   const uint64_t flat = isRoot ? scratch(operands, *channel, static_cast<int64_t>(input.nbytes()) * size_) : 0;
-  return enqueue(OpType::GATHER, std::move(operands), channel,
-                 [input, results, elements, flat, root = static_cast<int>(options.rootRank)](Communicator& c,
-                                                                                             Stream& s) {
-                   const int64_t count = input.numel() * elements.each;
-                   if (count == 0) return Status();
-                   const Status status = c.gather(addressOf(input), flat, count, elements.type, root, s);
-                   return status.ok() ? copyAll(s, copies(results, flat, true)) : status;
-                 });
+  return enqueue(
+      OpType::GATHER, std::move(operands), channel,
+      [input, results, elements, flat, root = static_cast<int>(options.rootRank)](Communicator& c, Stream& s) {
+        const int64_t count = input.numel() * elements.each;
+        if (count == 0) return Status();
+        const Status status = c.gather(addressOf(input), flat, count, elements.type, root, s);
+        return status.ok() ? copyAll(s, copies(results, flat, true)) : status;
+      });
 }
 
-WorkPtr ProcessGroupHCCL::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                                  const c10d::ScatterOptions& options) {
+WorkPtr ProcessGroupHCCL::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) {
   const char* name = "scatter";
   checkRoot(name, options.rootRank);
   const at::Tensor& given = single(name, outputs);
@@ -270,14 +267,14 @@ WorkPtr ProcessGroupHCCL::scatter(Tensors& outputs, std::vector<Tensors>& inputs
   const Elements elements = movedAs(output.scalar_type());
   const std::shared_ptr<Channel> channel = collectiveChannel(operands.device());
   const uint64_t flat = isRoot ? scratch(operands, *channel, static_cast<int64_t>(output.nbytes()) * size_) : 0;
-  return enqueue(OpType::SCATTER, std::move(operands), channel,
-                 [output, parts, elements, flat, root = static_cast<int>(options.rootRank)](Communicator& c,
-                                                                                            Stream& s) {
-                   const int64_t count = output.numel() * elements.each;
-                   if (count == 0) return Status();
-                   const Status status = copyAll(s, copies(parts, flat, false));
-                   return status.ok() ? c.scatter(flat, addressOf(output), count, elements.type, root, s) : status;
-                 });
+  return enqueue(
+      OpType::SCATTER, std::move(operands), channel,
+      [output, parts, elements, flat, root = static_cast<int>(options.rootRank)](Communicator& c, Stream& s) {
+        const int64_t count = output.numel() * elements.each;
+        if (count == 0) return Status();
+        const Status status = copyAll(s, copies(parts, flat, false));
+        return status.ok() ? c.scatter(flat, addressOf(output), count, elements.type, root, s) : status;
+      });
 }
 
 WorkPtr ProcessGroupHCCL::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -301,14 +298,12 @@ WorkPtr ProcessGroupHCCL::reduce_scatter(Tensors& outputs, std::vector<Tensors>&
   const std::shared_ptr<Channel> channel = collectiveChannel(operands.device());
   const int64_t each = hpu::elementSize(reduction.type);
   const uint64_t flat = scratch(operands, *channel, layout.total * each);
-  if (!layout.isEven)
-    TORCH_CHECK_VALUE(!reduction.isScaled, name, ": PREMUL_SUM takes parts of the same size");
+  if (!layout.isEven) TORCH_CHECK_VALUE(!reduction.isScaled, name, ": PREMUL_SUM takes parts of the same size");
   return enqueue(OpType::REDUCE_SCATTER, std::move(operands), channel,
                  [output, parts, reduction, layout, flat, each, rank = rank_](Communicator& c, Stream& s) {
                    Status status = copyAll(s, copies(parts, flat, false));
                    if (!status.ok()) return status;
-                   if (layout.isEven)
-                     return scatterReduced(c, s, flat, addressOf(output), output.numel(), reduction);
+                   if (layout.isEven) return scatterReduced(c, s, flat, addressOf(output), output.numel(), reduction);
                    for (size_t root = 0; root < parts.size() && status.ok(); ++root) {
                      if (layout.counts[root] == 0) continue;
                      const uint64_t from = flat + static_cast<uint64_t>(layout.offsets[root] * each);
@@ -398,9 +393,10 @@ WorkPtr ProcessGroupHCCL::send(Tensors& tensors, int to, int tag) {
   const at::Tensor tensor = operands.input(single("send", tensors));
   const Elements elements = movedAs(tensor.scalar_type());
   const std::shared_ptr<Channel> channel = pairChannel(operands.device(), rank_, to, tag);
-  return enqueue(OpType::SEND, std::move(operands), channel,
-                 [address = addressOf(tensor), count = tensor.numel() * elements.each, type = elements.type](
-                     Communicator& c, Stream& s) { return count == 0 ? Status() : c.send(address, count, type, 1, s); });
+  return enqueue(
+      OpType::SEND, std::move(operands), channel,
+      [address = addressOf(tensor), count = tensor.numel() * elements.each, type = elements.type](
+          Communicator& c, Stream& s) { return count == 0 ? Status() : c.send(address, count, type, 1, s); });
 }
 
 WorkPtr ProcessGroupHCCL::recv(Tensors& tensors, int from, int tag) {
@@ -410,11 +406,10 @@ WorkPtr ProcessGroupHCCL::recv(Tensors& tensors, int from, int tag) {
   const at::Tensor tensor = operands.output(single("recv", tensors), false);
   const Elements elements = movedAs(tensor.scalar_type());
   const std::shared_ptr<Channel> channel = pairChannel(operands.device(), from, rank_, tag);
-  auto work = enqueue(OpType::RECV, std::move(operands), channel,
-                      [address = addressOf(tensor), count = tensor.numel() * elements.each, type = elements.type](
-                          Communicator& c, Stream& s) {
-                        return count == 0 ? Status() : c.receive(address, count, type, 0, s);
-                      });
+  auto work = enqueue(
+      OpType::RECV, std::move(operands), channel,
+      [address = addressOf(tensor), count = tensor.numel() * elements.each, type = elements.type](
+          Communicator& c, Stream& s) { return count == 0 ? Status() : c.receive(address, count, type, 0, s); });
   work->source = from;
   return work;
 }
@@ -427,8 +422,7 @@ WorkPtr ProcessGroupHCCL::barrier(const c10d::BarrierOptions& options) {
   Operands operands = operandsOf("barrier", {});
   if (!options.device_ids.empty())
     operands = Operands("barrier", checkedIndex(static_cast<c10::DeviceIndex>(options.device_ids[0])));
-  auto work = enqueue(OpType::BARRIER, std::move(operands),
-                      [](Communicator& c, Stream& s) { return c.barrier(s); });
+  auto work = enqueue(OpType::BARRIER, std::move(operands), [](Communicator& c, Stream& s) { return c.barrier(s); });
   work->holdsThread = true;
   return work;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failures of collectives as exceptions that say which collective of which group failed on which rank.
-// The one thing to know: a collective that fails is found by what waits next for its stream or its results, so the wait's
-// exception is turned into the collective's here.
+// The one thing to know: a collective that fails is found by what waits next for its stream or its results, so the
+// wait's exception is turned into the collective's here.
 #pragma once
 
 #include <c10/util/Exception.h>

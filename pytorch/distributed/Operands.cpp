@@ -96,8 +96,8 @@ at::Tensor Operands::take(const at::Tensor& tensor, bool isRead) {
   }
   TORCH_CHECK_VALUE(tensor.device() == device, name_, ": a tensor is on ", tensor.device(), ", and others are on ",
                     device, ": a rank's tensors are on one device");
-  TORCH_CHECK_VALUE(tensor.is_contiguous(tensor.suggest_memory_format()), name_,
-                    ": the tensor of sizes ", tensor.sizes(), " and strides ", tensor.strides(),
+  TORCH_CHECK_VALUE(tensor.is_contiguous(tensor.suggest_memory_format()), name_, ": the tensor of sizes ",
+                    tensor.sizes(), " and strides ", tensor.strides(),
                     " must be contiguous; give tensor.contiguous(), and copy results back");
   kept.push_back(tensor);
   return tensor;

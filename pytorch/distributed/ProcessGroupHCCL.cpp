@@ -37,8 +37,8 @@ std::shared_ptr<Channel> ProcessGroupHCCL::collectiveChannel(c10::DeviceIndex de
   std::shared_ptr<Channel>& channel = collective_[device];
   if (!channel) {
     // Ranks may be on devices of different numbers, so the key is how many there were.
-    auto made = std::make_shared<Channel>(open(device), info_, store_,
-                                          "all/" + std::to_string(collective_.size() - 1), rank_, size_);
+    auto made = std::make_shared<Channel>(open(device), info_, store_, "all/" + std::to_string(collective_.size() - 1),
+                                          rank_, size_);
     made->connect();
     channel = std::move(made);
   }
@@ -55,8 +55,8 @@ std::shared_ptr<Channel> ProcessGroupHCCL::pairChannel(c10::DeviceIndex device, 
     channel = std::move(made);
   }
   TORCH_CHECK_VALUE(channel->device().index == device, "hccl: messages of ranks ", from, " and ", to,
-                    " were of hpu:", static_cast<int>(channel->device().index), " and are of hpu:",
-                    static_cast<int>(device), " now: a rank's tensors are on one device");
+                    " were of hpu:", static_cast<int>(channel->device().index),
+                    " and are of hpu:", static_cast<int>(device), " now: a rank's tensors are on one device");
   return channel;
 }
 
@@ -102,7 +102,8 @@ uint64_t ProcessGroupHCCL::scratch(Operands& operands, Channel& channel, int64_t
   setCurrentStreamId(device, channel.stream());
   at::Tensor memory;
   try {
-    memory = at::empty({std::max<int64_t>(bytes, 1)}, at::TensorOptions().dtype(at::kByte).device(c10::Device(kHpu, device)));
+    memory = at::empty({std::max<int64_t>(bytes, 1)},
+                       at::TensorOptions().dtype(at::kByte).device(c10::Device(kHpu, device)));
   } catch (...) {
     setCurrentStreamId(device, before);
     throw;

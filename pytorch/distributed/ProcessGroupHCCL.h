@@ -26,8 +26,8 @@
 namespace hpu_torch {
 
 /// The communicator of all ranks is made by the first collective, with the device of its tensors: every rank calls it.
-/// Sends and receives have a communicator for each peer, direction and tag, which is made in the background, so that two
-/// ranks may both send first. Any thread may call anything, as long as all ranks call in the same order.
+/// Sends and receives have a communicator for each peer, direction and tag, which is made in the background, so that
+/// two ranks may both send first. Any thread may call anything, as long as all ranks call in the same order.
 class HPU_TORCH_API ProcessGroupHCCL : public c10d::ProcessGroup {
  public:
   /// `timeout`: for ranks to come to a collective, and for each to be done; 0: none.

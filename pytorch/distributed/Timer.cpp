@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timer of DistributedDataParallel's statistics, by events of the device: modelled time. (The Logger of PyTorch 1.13
-// asks for it and then shows what it measured for CPU and CUDA only; hpu_torch/distributed/_ddp.py.)
+// The timer of DistributedDataParallel's statistics, by events of the device: modelled time. (The Logger of
+// PyTorch 1.13 asks for it and then shows what it measured for CPU and CUDA only; hpu_torch/distributed/_ddp.py.)
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include <exception>

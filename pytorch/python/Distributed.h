@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of hpu_torch._C that hpu_torch.distributed calls. Included by Module.cpp alone: one unit has Python's headers.
+// The part of hpu_torch._C that hpu_torch.distributed calls. Included by Module.cpp alone: one unit has Python's
+// headers.
 #pragma once
 
 #include <pybind11/chrono.h>
@@ -22,9 +23,7 @@ inline CollectiveErrorTypes& collectiveErrorTypes() {
 /// PyTorch's own functions turn it into the Python class that it names.
 struct PythonCollectiveError final : torch::PyTorchError {
   PythonCollectiveError(const std::string& text, bool isTimeout) : PyTorchError(text), isTimeout(isTimeout) {}
-  PyObject* python_type() override {
-    return isTimeout ? collectiveErrorTypes().timeout : collectiveErrorTypes().error;
-  }
+  PyObject* python_type() override { return isTimeout ? collectiveErrorTypes().timeout : collectiveErrorTypes().error; }
   bool isTimeout;
 };
 
@@ -48,9 +47,8 @@ inline void bindDistributed(py::module_& m) {
            py::call_guard<py::gil_scoped_release>());
   m.def("set_collective_errors", [](const py::object& error, const py::object& timeout) {
     collectiveErrorTypes() = {error.inc_ref().ptr(), timeout.inc_ref().ptr()};
-    setCollectiveErrorHook([](const std::string& text, bool isTimeout) {
-      throw PythonCollectiveError(text, isTimeout);
-    });
+    setCollectiveErrorHook(
+        [](const std::string& text, bool isTimeout) { throw PythonCollectiveError(text, isTimeout); });
   });
   py::register_exception_translator(&translateCollectiveError);
   setWithoutPythonLock([](const std::function<void()>& function) {

@@ -32,6 +32,18 @@ def attend(rank, ranks):
                 for mine, other in zip((out.detach(), q.grad, k.grad, v.grad), expected):
                     torch.testing.assert_close(mine.cpu(), other, rtol=1e-5, atol=2e-6)
                 memory[kind.__name__] = torch.hpu.max_memory_allocated()
+    low = [t.chunk(ranks, 2)[rank].to("hpu", torch.bfloat16) for t in whole[:3]]
+    expected = attention(*(t.bfloat16().float() for t in whole[:3]), True).chunk(ranks, 2)[rank]
+    torch.testing.assert_close(ring_attention(*low, is_causal=True).float().cpu(), expected, rtol=2e-2, atol=2e-2)
+    # Ranks of a group have numbers of their own.
+    some = dist.new_group([3, 1])
+    if rank in (1, 3):
+        part = dist.get_rank(some)
+        mine = [t.chunk(2, 2)[part].to("hpu") for t in whole[:3]]
+        expected = attention(*whole[:3], True).chunk(2, 2)[part]
+        for kind in (ring_attention, ulysses_attention):
+            torch.testing.assert_close(kind(*mine, is_causal=True, group=some).cpu(), expected, rtol=1e-5, atol=2e-6)
+    dist.barrier()  # Rank 0 has the store.
     with pytest.raises(ValueError, match="heads"):
         ulysses_attention(*(torch.ones(1, ranks + 1, 2, 4, device="hpu") for _ in range(3)))
     with pytest.raises(ValueError, match="sequence"):
