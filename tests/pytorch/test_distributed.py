@@ -266,6 +266,14 @@ def failing(rank, ranks):
     assert not isinstance(error, CollectiveTimeoutError) and "rank 1" in str(error) and time.time() - start < 20
     with pytest.raises(CollectiveError):
         dist.all_reduce(x)
+    # Those who are left go on, with a group of their own.
+    store = dist.distributed_c10d._get_default_store()
+    dist.destroy_process_group()
+    dist.init_process_group("hccl", store=dist.PrefixStore("again", store), rank=rank // 2, world_size=2)
+    x = torch.ones(4, device="hpu")
+    dist.all_reduce(x)
+    assert x.tolist() == [2] * 4
+    dist.barrier()
     return True
 
 
@@ -347,6 +355,36 @@ def leaving(rank, ranks):
 
 def test_a_group_with_work_that_nobody_joins_goes_away():
     processes.run(leaving, 2)
+
+
+@pytest.mark.parametrize("arguments, variables, expected", [
+    ({}, {}, (1, 0, 0)),
+    ({}, {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "1"}, (4, 3, 1)),
+    ({}, {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, (4, 2, 0)),
+    ({}, {"WORLD_SIZE": "4", "NODE_RANK": "1", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "1"}, (4, 3, 1)),
+    ({}, {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_WORLD_SIZE": "2"}, (4, 3, 1)),
+    (dict(world_size=2, rank=1, local_rank=1), {"WORLD_SIZE": "9", "RANK": "0"}, (2, 1, 1)),
+    ({}, {"WORLD_SIZE": "2", "RANK": "2"}, "RANK is from 0"),
+    ({}, {"WORLD_SIZE": "two"}, "WORLD_SIZE=two"),
+    ({}, {"WORLD_SIZE": "20", "RANK": "12", "LOCAL_RANK": "12"}, "no device"),
+])
+def test_which_process_this_is(monkeypatch, arguments, variables, expected):
+    from habana_frameworks.torch.distributed.hccl import initialize_distributed_hpu
+    for name in list(os.environ):
+        if name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT") or name.startswith(("OMPI_", "PMI_")):
+            monkeypatch.delenv(name)
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):  # What it sets is gone afterwards.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            initialize_distributed_hpu(**arguments)
+        return
+    assert initialize_distributed_hpu(**arguments) == expected
+    assert torch.hpu.current_device() == expected[2]
+    assert os.environ["LOCAL_RANK"] == str(variables.get("LOCAL_RANK", expected[2]))
 
 
 LAUNCHED = """

@@ -3,7 +3,9 @@
 import copy
 import json
 import os
+import signal
 import subprocess
+import time
 import warnings
 
 import habana_frameworks.torch.core as htcore
@@ -11,6 +13,7 @@ import pytest
 import ranks as processes
 import torch
 import torch.distributed as dist
+from hpu_torch.distributed import CollectiveError
 from hpu_torch.distributed.fast_ddp import all_reduce_gradients, broadcast_parameters
 from torch.nn.parallel import DistributedDataParallel
 
@@ -173,6 +176,26 @@ def more_ddp(rank, ranks):
 @pytest.mark.parametrize("lazy", ["0", "1"], ids=["eager", "lazy"])
 def test_more_of_ddp(lazy):
     processes.run(more_ddp, 2, PT_HPU_LAZY_MODE=lazy)
+
+
+def interrupted(rank, ranks):
+    x, target = data()
+    x, target = x[rank::ranks].to("hpu"), target[rank::ranks].to("hpu")
+    parallel = DistributedDataParallel(Net().to("hpu"))
+    optimiser = sgd(parallel.parameters())
+    start = time.time()
+    with pytest.raises(CollectiveError, match="rank 1 "):
+        for number in range(1000):
+            if rank == 1 and number == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            step(parallel, x, target, optimiser)
+            torch.hpu.synchronize()
+    assert time.time() - start < 20
+    return True
+
+
+def test_training_ends_with_a_typed_error_when_a_rank_is_killed():
+    assert processes.run(interrupted, 2, dies=[1]) == [True, None]
 
 
 def traced(rank, ranks):

@@ -21,25 +21,24 @@ def _number(name):
 
 
 def initialize_distributed_hpu(world_size=None, rank=None, local_rank=None):
-    """(world size, rank, local rank) of this process, as torchrun, mpirun or the arguments have it, and (1, 0, 0) without any;
-    sets the variables that init_process_group("hccl") reads, where they are missing, and makes the local rank's device current.
-    Without a local rank it is rank modulo LOCAL_WORLD_SIZE, or NODE_RANK's share is taken off."""
+    """(world size, rank, local rank) of this process: the arguments, else what torchrun or mpirun has set, else 1, 0, 0. Sets the
+    variables that init_process_group("hccl") reads, where they are missing, and makes the local rank's device current.
+    Without a rank it is NODE_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK; without a local rank, the rank modulo the node's processes
+    (LOCAL_WORLD_SIZE, else its devices)."""
+    given = [None if value in (None, -1) else value for value in (world_size, rank, local_rank)]
     for names in _LAUNCHERS:
         found = [_number(name) for name in names]
-        if found[0] is not None and (found[1] is not None or rank is not None):
+        if found[0] is not None:
             break
-    else:
-        found = [None, None, None]
-    world_size = found[0] if world_size in (None, -1) else world_size
-    rank = found[1] if rank in (None, -1) else rank
-    local_rank = found[2] if local_rank in (None, -1) else local_rank
+    world_size, rank, local_rank = (own if own is not None else other for own, other in zip(given, found))
+    on_node = _number("LOCAL_WORLD_SIZE") or _number("OMPI_COMM_WORLD_LOCAL_SIZE") or max(1, torch.hpu.device_count())
     world_size = 1 if world_size is None else world_size
-    rank = 0 if rank is None else rank
+    if rank is None:
+        rank = (_number("NODE_RANK") or 0) * on_node + (local_rank or 0)
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} of {world_size} processes: RANK is from 0 to WORLD_SIZE - 1")
     if local_rank is None:
-        on_node = _number("LOCAL_WORLD_SIZE") or _number("OMPI_COMM_WORLD_LOCAL_SIZE")
-        local_rank = rank % on_node if on_node else rank % max(1, torch.hpu.device_count())
+        local_rank = rank % on_node
     for name, value in (("WORLD_SIZE", world_size), ("RANK", rank), ("LOCAL_RANK", local_rank)):
         os.environ.setdefault(name, str(value))
     if world_size == 1:
