@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "hpu/capture.h"
 #include "pytorch/distributed/Errors.h"
 
 namespace hpu_torch {
@@ -40,10 +41,8 @@ hpu::Status Operation::waitLaunched() {
 hpu::StatusOr<bool> Operation::isDone() {
   if (!isLaunched()) return false;
   if (!status_.ok()) return status_;
-  hpu::StatusOr<bool> done = end.query();
-  // An event of a capture stands for nothing that could be done or fail.
-  if (!done.ok() && done.status().code() == hpu::StatusCode::kFailedPrecondition) return false;
-  return done;
+  if (isCaptured_) return true;
+  return end.query();
 }
 
 void Operation::setLaunched(hpu::Status status) {
@@ -202,6 +201,7 @@ void Channel::launch(Operation& operation) {
   try {
     hpu::Stream& stream = device_.streams->get(stream_);
     if (status.ok()) status = stream.wait(operation.ready);
+    operation.isCaptured_ = hpu::CaptureSession::of(stream) != 0;
     if (status.ok()) status = operation.issue(communicator_, stream);
     if (status.ok()) status = stream.record(operation.end);
   } catch (const std::exception& e) {

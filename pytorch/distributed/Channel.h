@@ -43,6 +43,8 @@ class Operation {
 
   /// Waits (on the host) until the device was given the operation. Errors: why it could not be.
   hpu::Status waitLaunched();
+  /// Recorded in a capture: there is nothing to wait for.
+  bool isCaptured() const { return isCaptured_; }
   bool isLaunched() const { return isLaunched_.load(std::memory_order_acquire); }
   /// Launched, and done or failed.
   hpu::StatusOr<bool> isDone();
@@ -53,6 +55,7 @@ class Operation {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> isLaunched_{false};
+  bool isCaptured_ = false;  ///< Written before isLaunched_ is.
   hpu::Status status_;
 };
 

@@ -50,7 +50,7 @@ void WorkHCCL::synchronize() {
   flush(channel_->device().index, "collective");
   check(currentStream(channel_->device()).wait(operation_->end), "waiting for a collective");
   copyToHost();
-  if (holdsThread) {
+  if (holdsThread && !operation_->isCaptured()) {
     const hpu::Status status = operation_->end.synchronize(-1);
     if (!status.ok()) channel_->raiseFailure(*operation_, status);
   }
@@ -66,7 +66,7 @@ void WorkHCCL::copyToHost() {
 
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   synchronize();
-  if (timeout == kNoTimeout) return true;
+  if (timeout == kNoTimeout || operation_->isCaptured()) return true;
   const hpu::Status status = operation_->end.synchronize(timeout.count());
   if (!status.ok()) channel_->raiseFailure(*operation_, status);
   return true;
