@@ -3,8 +3,8 @@
 #include "pytorch/distributed/ProcessGroupHCCL.h"
 
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/types.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <functional>
 #include <thread>
