@@ -74,11 +74,30 @@ State& state() {
   return instance;
 }
 
-thread_local c10::DeviceIndex t_current = 0;
+/// Processes that a launcher made on one node do not all take hpu:0.
+c10::DeviceIndex firstDevice() noexcept {
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
+    const char* text = std::getenv(name);
+    if (!text || !*text) continue;
+    const int rank = std::atoi(text);
+    if (rank < 0 || rank >= kMaxDevices || visibleDevices().count <= 1) return 0;
+    return static_cast<c10::DeviceIndex>(rank);
+  }
+  return 0;
+}
+
+thread_local c10::DeviceIndex t_current = -1;  // -1: nobody has said; a launcher's variables may come after the import.
+
+std::atomic<void (*)(const hpu::Status&)> failureInspector{nullptr};
 
 }  // namespace
 
+void setFailureInspector(void (*inspect)(const hpu::Status& status)) noexcept {
+  failureInspector = inspect;
+}
+
 void raise(const hpu::Status& status, const std::string& what) {
+  if (auto* inspect = failureInspector.load()) inspect(status);
   const c10::SourceLocation here = {__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   const std::string text = what + ": " + status.message();
   switch (status.code()) {
@@ -103,7 +122,7 @@ const std::string& whyNoDevice() {
 }
 
 c10::DeviceIndex checkedIndex(c10::DeviceIndex index) {
-  if (index < 0) index = t_current;
+  if (index < 0) index = currentDevice();
   const int count = deviceCount();
   TORCH_CHECK(count > 0, "there is no hpu device: ", whyNoDevice());
   TORCH_CHECK(index < count, "hpu:", static_cast<int>(index), " does not exist: this process has ", count,
@@ -167,7 +186,7 @@ OpenDevice& open(c10::DeviceIndex index) {
 }
 
 c10::DeviceIndex currentDevice() noexcept {
-  return t_current;
+  return C10_LIKELY(t_current >= 0) ? t_current : firstDevice();
 }
 void setCurrentDevice(c10::DeviceIndex index) noexcept {
   t_current = index;

@@ -26,6 +26,9 @@ inline constexpr int kMaxDevices = 16;
 /// c10::IndexError, else c10::Error; `what` is what was being done ("copying 4 KiB to hpu:0").
 [[noreturn]] HPU_TORCH_API void raise(const hpu::Status& status, const std::string& what);
 
+/// Asked before `raise` throws: may throw something that says more.
+HPU_TORCH_API void setFailureInspector(void (*inspect)(const hpu::Status& status)) noexcept;
+
 inline void check(const hpu::Status& status, const char* what) {
   if (C10_UNLIKELY(!status.ok())) raise(status, what);
 }
@@ -60,7 +63,9 @@ HPU_TORCH_API hpu::DeviceOptions optionsOf(c10::DeviceIndex index);
 /// True in a process whose devices are a parent's: nothing of them may be touched.
 HPU_TORCH_API bool isForkedChild() noexcept;
 
-/// The calling thread's current device.
+/// The calling thread's current device. It begins as that of LOCAL_RANK (or OMPI_COMM_WORLD_LOCAL_RANK), when a
+/// launcher made the process and it sees more than one device; else as hpu:0. The variables are read until the thread
+/// sets one.
 HPU_TORCH_API c10::DeviceIndex currentDevice() noexcept;
 HPU_TORCH_API void setCurrentDevice(c10::DeviceIndex index) noexcept;
 

@@ -19,6 +19,7 @@
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
 #include "pytorch/insight/Profiler.h"
+#include "pytorch/python/Distributed.h"
 #include "pytorch/record/Capture.h"
 #include "pytorch/record/CompileLog.h"
 #include "pytorch/record/Recorder.h"
@@ -35,6 +36,8 @@ using NoGil = py::call_guard<py::gil_scoped_release>;
 void translate(std::exception_ptr error) {
   try {
     if (error) std::rethrow_exception(error);
+  } catch (PythonCollectiveError& e) {
+    PyErr_SetString(e.python_type(), e.what());
   } catch (const c10::OutOfMemoryError& e) {
     PyErr_SetString(py::module_::import("torch.cuda").attr("OutOfMemoryError").ptr(), e.what_without_backtrace());
   } catch (const c10::NotImplementedError& e) {
@@ -372,5 +375,6 @@ PYBIND11_MODULE(_C, m) {
   bindRest(m);
   bindAutocast(m);
   bindProfiler(m);
+  bindDistributed(m);
   setCallSite(&pythonCallSite);
 }

@@ -89,7 +89,7 @@ def test_spawned_processes_use_devices_of_their_own(run_python):
         import hpu_torch
         def work(rank):
             with torch.hpu.device(rank + 1):
-                print("rank", rank, torch.ones(2, device="hpu").device, flush=True)
+                print(f"rank {rank} {torch.ones(2, device='hpu').device}\\n", end="", flush=True)  # One write.
         if __name__ == "__main__":
             torch.ones(1, device="hpu:0")
             mp.spawn(work, nprocs=2)
@@ -158,7 +158,7 @@ rank = dist.get_rank()
 x = torch.full((3,), rank + 1., device=f"hpu:{rank}")
 host = x.cpu()
 dist.all_reduce(host)
-print("rank", rank, host.to(x.device).sum().item(), flush=True)
+print(f"rank {rank} {host.to(x.device).sum().item()}\\n", end="", flush=True)  # One write: the other's comes between two.
 """)
     done = subprocess.run([sys.executable, "-m", "hpu_torch.run", "--nproc_per_node", "2", "--standalone", str(tmp_path / "worker.py")],
                           capture_output=True, text=True, timeout=100, env={**os.environ, "HPU_NODE": f"torchrun-{os.getpid()}"})

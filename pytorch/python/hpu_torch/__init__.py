@@ -28,10 +28,11 @@ for _part in ("graphs", "memory", "random", "streams"):  # `import torch.hpu.ran
 for _part in (_tensors, _modules, _generator, _serialization, _checkpoint, _data, _exit):
     _part.install()
 
-from . import _surface, amp, core, profiler  # noqa: E402
+from . import _surface, amp, core, distributed, profiler  # noqa: E402
 from .ops import ops_table  # noqa: E402
 
 _surface.install()
+distributed.install()
 
 
 def __getattr__(name):
@@ -43,4 +44,4 @@ def __getattr__(name):
     raise AttributeError(f"module 'hpu_torch' has no attribute '{name}'")
 
 
-__all__ = ["amp", "compile", "core", "fallback", "hpu", "metrics", "ops_table", "profiler"]
+__all__ = ["amp", "compile", "core", "distributed", "fallback", "hpu", "metrics", "ops_table", "profiler"]

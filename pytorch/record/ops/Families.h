@@ -33,10 +33,10 @@ const std::vector<Row>& scalerOps();
 const std::vector<Limit>& opLimits();
 
 inline std::vector<const std::vector<Row>*> opFamilies() {
-  return {&elementwiseOps(), &binaryOps(),        &sortOps(),        &scatterOps(),    &resampleOps(),  &distanceOps(),
-          &gridOps(),        &bagOps(),           &unaryOps(),       &activationOps(), &reductionOps(), &matrixOps(),
-          &lossOps(),        &normalizationOps(), &convolutionOps(), &poolingOps(),    &indexOps(),     &creationOps(),
-          &fp8Ops(), &scalerOps()};
+  return {&elementwiseOps(), &binaryOps(), &sortOps(),     &scatterOps(),       &resampleOps(),
+          &distanceOps(),    &gridOps(),   &bagOps(),      &unaryOps(),         &activationOps(),
+          &reductionOps(),   &matrixOps(), &lossOps(),     &normalizationOps(), &convolutionOps(),
+          &poolingOps(),     &indexOps(),  &creationOps(), &fp8Ops(),           &scalerOps()};
 }
 
 }  // namespace hpu_torch
