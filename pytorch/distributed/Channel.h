@@ -41,6 +41,11 @@ class Operation {
   hpu::Event end;    ///< Stands for nothing before the operation is launched.
   Issue issue;       ///< Enqueues it; called once, then let go of, with the tensors that it has.
 
+  /// One that stands for those of a graph's replays; it is launched never.
+  void setReplayed() {
+    isCaptured_ = true;
+    setLaunched({});
+  }
   /// Waits (on the host) until the device was given the operation. Errors: why it could not be.
   hpu::Status waitLaunched();
   /// Recorded in a capture: there is nothing to wait for.

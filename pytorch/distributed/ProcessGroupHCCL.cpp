@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "pytorch/distributed/Errors.h"
+#include "pytorch/record/Capture.h"
 #include "pytorch/record/Flush.h"
 
 namespace hpu_torch {
@@ -60,34 +61,68 @@ std::shared_ptr<Channel> ProcessGroupHCCL::pairChannel(c10::DeviceIndex device, 
   return channel;
 }
 
-c10::intrusive_ptr<WorkHCCL> ProcessGroupHCCL::enqueue(c10d::OpType type, Operands operands,
-                                                       const std::shared_ptr<Channel>& channel,
-                                                       Operation::Issue issue) {
-  OpenDevice& device = channel->device();
-  flush(device.index, "collective");
-  auto operation = std::make_shared<Operation>();
-  operation->name = operands.name();
-  operation->number = ++number_;
+namespace {
+/// The operation comes behind what the current stream was given.
+void prepare(Channel& channel, const std::shared_ptr<Operation>& operation, const std::vector<at::Tensor>& kept) {
+  OpenDevice& device = channel.device();
   hpu::EventOptions untimed;
   untimed.timed = false;
   operation->ready = take(hpu::Event::create(untimed), "making an event");
   operation->end = take(hpu::Event::create(untimed), "making an event");
   check(currentStream(device).record(operation->ready), "recording an event");
-  for (const at::Tensor& tensor : operands.kept)
-    if (Block* block = blockOf(tensor.storage().data_ptr())) device.memory->recordStream(block, channel->stream());
+  for (const at::Tensor& tensor : kept)
+    if (Block* block = blockOf(tensor.storage().data_ptr())) device.memory->recordStream(block, channel.stream());
+}
+
+void launch(Channel& channel, const std::shared_ptr<Operation>& operation) {
+  channel.submit(operation);
+  if (!operation->isLaunched()) return;
+  const hpu::Status status = operation->waitLaunched();
+  if (!status.ok()) channel.raiseFailure(*operation, status);
+}
+}  // namespace
+
+c10::intrusive_ptr<WorkHCCL> ProcessGroupHCCL::enqueue(c10d::OpType type, Operands operands,
+                                                       const std::shared_ptr<Channel>& channel,
+                                                       Operation::Issue issue) {
+  OpenDevice& device = channel->device();
+  auto operation = std::make_shared<Operation>();
+  operation->name = operands.name();
+  operation->number = ++number_;
+  auto work = c10::make_intrusive<WorkHCCL>(rank_, type, channel, operation);
+  work->outputs = std::move(operands.outputs);
+  work->toHost = std::move(operands.toHost);
+  if (isCapturing(device.index)) {
+    TORCH_CHECK(work->toHost.empty(), operation->name, ": a collective with tensors of the host cannot be captured");
+    std::vector<c10::Storage> storages;
+    for (const at::Tensor& tensor : operands.kept) storages.push_back(tensor.storage());
+    work->replayed = std::make_shared<std::shared_ptr<Operation>>();
+    operation->setReplayed();
+    captureWork(device.index, storages,
+                [channel, replayed = work->replayed, name = operation->name, number = operation->number,
+                 issue = std::move(issue), kept = operands.kept] {
+                  auto again = std::make_shared<Operation>();
+                  again->name = name;
+                  again->number = number;
+                  prepare(*channel, again, kept);
+                  again->issue = issue;
+                  launch(*channel, again);
+                  *replayed = again;
+                  // A replay of another rank may be late; waits are steps of their own.
+                  const hpu::Status status = again->waitLaunched();
+                  if (!status.ok()) channel->raiseFailure(*again, status);
+                });
+    work->kept = std::move(operands.kept);
+    return work;
+  }
+  flush(device.index, "collective");
+  prepare(*channel, operation, operands.kept);
   operation->issue = [issue = std::move(issue), kept = operands.kept](hpu::collectives::Communicator& communicator,
                                                                       hpu::Stream& stream) {
     return issue(communicator, stream);
   };
-  auto work = c10::make_intrusive<WorkHCCL>(rank_, type, channel, operation);
-  work->outputs = std::move(operands.outputs);
   work->kept = std::move(operands.kept);
-  work->toHost = std::move(operands.toHost);
-  channel->submit(operation);
-  if (operation->isLaunched()) {
-    const hpu::Status status = operation->waitLaunched();
-    if (!status.ok()) channel->raiseFailure(*operation, status);
-  }
+  launch(*channel, operation);
   return work;
 }
 

@@ -6,6 +6,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include "pytorch/distributed/Errors.h"
+#include "pytorch/record/Capture.h"
 #include "pytorch/record/Flush.h"
 
 namespace hpu_torch {
@@ -43,6 +44,15 @@ int WorkHCCL::sourceRank() const {
 }
 
 void WorkHCCL::synchronize() {
+  if (replayed) {
+    const c10::DeviceIndex device = channel_->device().index;
+    TORCH_CHECK(!holdsThread, "a barrier cannot be captured");
+    // After the capture there is nothing to wait for: replays have waited.
+    captureWork(device, {}, [channel = channel_, operation = replayed] {
+      check(currentStream(channel->device()).wait((*operation)->end), "waiting for a collective");
+    });
+    return;
+  }
   const hpu::Status launched = operation_->waitLaunched();
   if (!launched.ok()) channel_->raiseFailure(*operation_, launched);
   throwIfFailed();
@@ -66,7 +76,7 @@ void WorkHCCL::copyToHost() {
 
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   synchronize();
-  if (timeout == kNoTimeout || operation_->isCaptured()) return true;
+  if (timeout == kNoTimeout || replayed || operation_->isCaptured()) return true;
   const hpu::Status status = operation_->end.synchronize(timeout.count());
   if (!status.ok()) channel_->raiseFailure(*operation_, status);
   return true;
@@ -83,7 +93,9 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
   auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                          std::vector<c10::Device>{device});
   try {
-    if (toHost.empty()) {
+    if (replayed) {
+      synchronize();
+    } else if (toHost.empty()) {
       const hpu::Status launched = operation_->waitLaunched();
       if (!launched.ok()) channel_->raiseFailure(*operation_, launched);
     } else {

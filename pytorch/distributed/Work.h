@@ -38,6 +38,9 @@ class HPU_TORCH_API WorkHCCL : public c10d::Work {
   /// Host tensors, and the device's tensors that have their values.
   std::vector<std::pair<at::Tensor, at::Tensor>> toHost;
   bool holdsThread = false;  ///< A barrier.
+  /// Of a call in a graph that is captured: the operation of the replay that goes on. A wait is a step of the graph,
+  /// too.
+  std::shared_ptr<std::shared_ptr<Operation>> replayed;
   int source = -1;
 
  private:

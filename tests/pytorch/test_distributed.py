@@ -441,3 +441,36 @@ def test_mpirun_gives_each_process_a_device(tmp_path):
     said = launched(tmp_path, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, MASTER_ADDR="127.0.0.1",
                     MASTER_PORT=str(processes.free_port()))
     assert [text.rsplit(" ", 1)[0] for text in said] == ["2 [1.0, 1.0]"] * 2
+
+
+def captured(rank, ranks):
+    x, y = torch.zeros(3, 5).to("hpu"), torch.zeros(3, 5).to("hpu")
+    parts = [torch.empty(3, 5, device="hpu") for _ in range(ranks)]
+    x.copy_(values(rank))
+    graph = torch.hpu.HPUGraph()
+    dist.all_reduce(torch.ones(1, device="hpu"))  # The communicator is there.
+    with torch.hpu.graph(graph):
+        z = x * 2
+        work = dist.all_reduce(z, async_op=True)
+        y.add_(1)  # Beside it.
+        work.wait()
+        dist.all_gather(parts, z + y)
+        result = torch.stack(parts).sum(0)
+    assert y.sum().item() == 0
+    for step in range(1, 4):
+        x.copy_(values(rank) * step)
+        graph.replay()
+        total = sum(values(r) for r in range(ranks)) * 2 * step
+        torch.testing.assert_close(z.cpu(), total)
+        torch.testing.assert_close(result.cpu(), ranks * (total + step))
+    with pytest.raises(RuntimeError, match="cannot be captured|captured cannot"):
+        with torch.hpu.graph(torch.hpu.HPUGraph()):
+            dist.barrier()
+    dist.all_reduce(x)
+    return x.cpu()
+
+
+@LAZY
+def test_collectives_in_a_graph(lazy):
+    results = processes.run(captured, 2, PT_HPU_LAZY_MODE=lazy)
+    assert torch.equal(*results)
