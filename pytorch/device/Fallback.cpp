@@ -386,7 +386,7 @@ bool captureDrawing(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const size_t arguments = op.schema().arguments().size();
   c10::DeviceIndex device = currentDevice();
   for (size_t i = stack.size() - arguments; i < stack.size(); ++i)
-    if (stack[i].isTensor() && stack[i].toTensor().device().is_hpu()) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined() && stack[i].toTensor().device().is_hpu()) {
       if (!target) target = &stack[i].toTensor();
       device = target->device().index();
     }
