@@ -401,6 +401,11 @@ class Reader {
     std::vector<Tensor> arguments(stack.size());
     for (size_t i = 0; i < stack.size(); ++i)
       if (stack[i].isTensor()) arguments[i] = stack[i].toTensor();
+    // Of a loss that is reduced, it warns that the result, which PyTorch has made, has another size on the way.
+    class Quiet : public c10::WarningHandler {
+      void process(const c10::SourceLocation&, const std::string&, bool) override {}
+    } quiet;
+    c10::Warning::WarningHandlerGuard guard(&quiet);
     try {
       at::AutoDispatchBelowADInplaceOrView below;
       op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
