@@ -147,16 +147,17 @@ def overhead(args, tools):
 
 
 def details(name, args):
-    """What takes most of the device's time of a training step in lazy mode, by operation: [(name, share)]."""
+    """What takes most of the device's time in training steps in lazy mode, by operation."""
     with tempfile.TemporaryDirectory(prefix="hpu-benchmark-") as folder:
         trace = os.path.join(folder, "run.hputrace")
-        environment = dict(os.environ, HPU_TRACE=trace, HPU_TRACE_LEVEL="node")
-        for command in ([sys.executable, os.path.abspath(__file__), name, "--modes", "lazy", "--rounds", "1", "--steps", "2", "--only", "train"],
-                        [os.path.join(args.build, "bin", "hpu-trace"), "top", "--group-by", "kind", "--json", trace]):
+        recording = dict(os.environ, HPU_TRACE=trace, HPU_TRACE_LEVEL="node", HPU_NODE=f"details-{os.getpid()}")
+        for environment, command in (
+            (recording, [sys.executable, os.path.abspath(__file__), name, "--modes", "lazy", "--rounds", "1", "--steps", "2", "--only", "train", "--build", args.build]),
+            (None, [os.path.join(args.build, "bin", "hpu-trace"), "top", "--group-by", "kind", "--json", trace])):
             result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
             if result.returncode != 0:
                 raise ProgramFailed(f"{' '.join(command)}: exit code {result.returncode}: {result.stderr.strip()[-300:]}")
-    return json.loads(result.stdout)
+    return [{key: row[key] for key in ("name", "engine", "count", "total_us", "share", "bound_by")} for row in json.loads(result.stdout)["top"][:args.details]]
 
 
 def table(report):
@@ -167,6 +168,8 @@ def table(report):
             for mode, r in modes.items():
                 lines.append(f"{name:13} {work:6} {mode:8} {r['ms']['cpu']['median']:8.2f} {r['ms']['hpu']['median']:8.2f} {r['ratio']['min']:5.2f} {r['ratio']['median']:6.2f} "
                              f"{r['ratio']['max']:5.2f} {r['host_ms']:8.2f} {r['device_ms']:10.3f} {r['ops']:5} {r['graphs']:6}")
+    for name, rows in report["details"].items():
+        lines += [f"{name}: {row['share']:6.1%} {row['engine']:8} {row['name']}, by {row['bound_by']}" for row in rows]
     for key, ratio in report["geomean"].items():
         lines.append(f"geomean {key}: {ratio:.2f}")
     for name, r in report["overhead_us"].items():
