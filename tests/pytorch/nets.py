@@ -51,18 +51,14 @@ class Recurrent(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal self-attention. `cache` is None, or keys and values [batch, heads, room, width], which are written at `at`."""
-
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
         self.project, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
-    def forward(self, x, mask, cache=None, at=None):
+    def forward(self, x, mask):
         batch, length, width = x.shape
         q, k, v = (t.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for t in self.project(x).chunk(3, -1))
-        if cache is not None:
-            k, v = cache[0].index_copy_(2, at, k), cache[1].index_copy_(2, at, v)
         weights = (q @ k.transpose(-2, -1) / math.sqrt(width // self.heads)).masked_fill(mask, -math.inf).softmax(-1)
         return self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
 
@@ -72,7 +68,6 @@ class Decoder(nn.Module):
 
     def __init__(self, words=64, width=32, heads=4, layers=2, room=64, dropout=0.):
         super().__init__()
-        self.room = room
         self.words, self.positions = nn.Embedding(words, width), nn.Embedding(room, width)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
@@ -83,20 +78,12 @@ class Decoder(nn.Module):
         nn.init.normal_(self.words.weight, std=.1)
         self.head.weight = self.words.weight
 
-    def caches(self, batch, device):
-        width = self.words.embedding_dim // self.blocks[0]["attention"].heads
-        shape = batch, self.blocks[0]["attention"].heads, self.room, width
-        return [(torch.zeros(shape, device=device), torch.zeros(shape, device=device)) for _ in self.blocks]
-
-    def forward(self, x, caches=None, at=None):
-        """x: [batch, length]. With caches: their positions `at`, [length], are what is given; later ones are not looked at."""
-        if caches is None:
-            at = torch.arange(x.shape[1], device=x.device)
-        keys = at if caches is None else torch.arange(self.room, device=x.device)
-        mask = keys[None, :] > at[:, None]
+    def forward(self, x):
+        at = torch.arange(x.shape[1], device=x.device)
+        mask = at > at[:, None]
         x = self.dropout(self.words(x) + self.positions(at))
-        for index, block in enumerate(self.blocks):
-            x = x + self.dropout(block["attention"](block["norm"](x), mask, caches and caches[index], at))
+        for block in self.blocks:
+            x = x + self.dropout(block["attention"](block["norm"](x), mask))
             x = x + self.dropout(block["mlp"](block["norm2"](x)))
         return self.head(self.norm(x))
 
@@ -138,9 +125,10 @@ class Diffusion(nn.Module):
 
 def overlap(a, b):
     """The share of the union of boxes [..., 4] (left, top, right, bottom) that both cover."""
-    inside = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(-1)
-    area = lambda box: (box[..., 2:] - box[..., :2]).clamp(min=0).prod(-1)  # noqa: E731
-    return inside / (area(a) + area(b) - inside + 1e-6)
+    area = lambda sides: sides.clamp(min=0)[..., 0] * sides.clamp(min=0)[..., 1]  # noqa: E731: prod()'s gradient looks at values on the host
+    inside = area(torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2]))
+    a, b = area(a[..., 2:] - a[..., :2]), area(b[..., 2:] - b[..., :2])
+    return inside / (a + b - inside + 1e-6)
 
 
 class Detector(nn.Module):

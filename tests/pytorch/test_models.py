@@ -161,11 +161,12 @@ OPTIMISERS = {
     "adagrad": (torch.optim.Adagrad, {"lr": .05, "lr_decay": .1}), "adamax": (torch.optim.Adamax, {"lr": .01}), "nadam": (torch.optim.NAdam, {"lr": .01}),
     "radam": (torch.optim.RAdam, {"lr": .01}), "adadelta": (torch.optim.Adadelta, {"lr": 1.}), "asgd": (torch.optim.ASGD, {"lr": .05}), "rprop": (torch.optim.Rprop, {"lr": .01}),
 }
+RARE = ("damped", "amsgrad", "rmsprop centred", "radam", "adadelta", "asgd", "rprop")
 SMOOTH = nets.Net(lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)), lambda g: (torch.randn(5, 6, generator=g), torch.randint(4, (5,), generator=g)))
 
 
 @pytest.mark.parametrize("foreach", [False, True], ids=["", "foreach"])
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] if name in RARE else []) for name in OPTIMISERS])
 def test_optimisers(mode, name, foreach):
     kind, options = OPTIMISERS[name]
     known(nets.Net(None, None, needs=("_index_put_impl_",) if name == "rprop" else ()))
@@ -300,7 +301,7 @@ def test_sizes_that_change_compile_no_more(mode, name, steps):
     make, batch, lengths = SIZES[name]
     choose = random.Random(5)
     if mode == "eager":
-        steps = 4  # Each op is a graph of its own.
+        steps = 2  # Each op is a graph of its own.
     batches = [batch(choose.randint(2, 24), choose.choice(lengths), torch.Generator().manual_seed(step)) for step in range(steps)]
     net = nets.Net(make, None)
     compiled = []
