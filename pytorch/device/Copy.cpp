@@ -17,6 +17,7 @@ namespace {
 
 /// Host memory up to this size is copied aside so that its owner need not wait.
 constexpr int64_t kStagedBytes = 64 << 10;
+constexpr int64_t kFewRuns = 16;
 /// Ranges that are enqueued as one piece of work.
 constexpr size_t kRangesAtOnce = 65536;
 
@@ -170,15 +171,17 @@ void copyOnDevice(const at::Tensor& src, const at::Tensor& dst) {
     check(stream.copyOnDevice(addressOf(dst), addressOf(src), bytesOf(dst)), "copying on the device");
     return;
   }
-  if (!mayMeet && src.scalar_type() == dst.scalar_type() && haveSameBits(src, dst)) {
-    RunPlan plan = planRuns(dst.sizes(), dst.strides(), src.strides());
-    if (plan.runs <= 1024 || plan.runElements * static_cast<int64_t>(dst.itemsize()) >= 256) {
-      enqueueRuns(stream, hpu::CopyDirection::kOnDevice, addressOf(dst), addressOf(src),
-                  static_cast<int64_t>(dst.itemsize()), plan);
-      return;
-    }
-  }
+  // Each run is an operation of its own: a graph for all of them costs less, where the device has one for the type.
+  const bool areRuns = !mayMeet && src.scalar_type() == dst.scalar_type() && haveSameBits(src, dst);
+  const RunPlan plan = areRuns ? planRuns(dst.sizes(), dst.strides(), src.strides()) : RunPlan();
+  auto copyRuns = [&] {
+    enqueueRuns(stream, hpu::CopyDirection::kOnDevice, addressOf(dst), addressOf(src),
+                static_cast<int64_t>(dst.itemsize()), plan);
+  };
+  if (areRuns && plan.runs <= kFewRuns) return copyRuns();
   if (recordCopy(src, dst)) return;
+  if (areRuns && (plan.runs <= 1024 || plan.runElements * static_cast<int64_t>(dst.itemsize()) >= 256))
+    return copyRuns();
   // Types that the device does not compute, and signs, through host memory.
   ++copyCounters().overHost;
   at::Tensor host = toHost(src);
@@ -302,7 +305,7 @@ void fillValues(const at::Tensor& dst, const at::Scalar& value) {
   if (isPattern && isDense(dst)) return fillAt(addressOf(dst), bytesOf(dst));
   if (isPattern) {
     const RunPlan plan = planRuns(dst.sizes(), dst.strides(), dst.strides());
-    if (plan.runs <= 256)
+    if (plan.runs <= kFewRuns)
       return forEachRun(plan, [&](int64_t at, int64_t) {
         fillAt(addressOf(dst) + static_cast<uint64_t>(at * itemBytes), plan.runElements * itemBytes);
       });

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "pytorch/device/Fallback.h"
@@ -417,12 +418,29 @@ class Reader {
     std::vector<Tensor> arguments(stack.size());
     for (size_t i = 0; i < stack.size(); ++i)
       if (stack[i].isTensor()) arguments[i] = stack[i].toTensor();
+    // Of a loss that is reduced, a Meta kernel warns that the result has another size on the way. It is the program's
+    // to know only where its own tensor becomes another.
+    struct Keep : c10::WarningHandler {
+      void process(const c10::SourceLocation& where, const std::string& text, bool verbatim) override {
+        warnings.emplace_back(where, text, verbatim);
+      }
+      std::vector<std::tuple<c10::SourceLocation, std::string, bool>> warnings;
+    } kept;
     try {
+      c10::Warning::WarningHandlerGuard guard(&kept);
       at::AutoDispatchBelowADInplaceOrView below;
       op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
     } catch (const c10::NotImplementedError&) {
       return presetOuts(made);
     }
+    bool isResized = false;
+    for (size_t k = 0; k < made.results.size(); ++k) {
+      const int i = entry_.resultArgument[k];
+      isResized = isResized || (i >= 0 && stack[k].isTensor() && at(static_cast<size_t>(i)).isTensor() &&
+                                stack[k].toTensor().sizes() != at(static_cast<size_t>(i)).toTensor().sizes());
+    }
+    for (const auto& [where, text, verbatim] : kept.warnings)
+      if (isResized) c10::Warning::warn(where, text, verbatim);
     for (size_t k = 0; k < made.results.size(); ++k) {
       ResultMeta& result = made.results[k];
       if (!stack[k].isTensor()) {

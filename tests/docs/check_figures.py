@@ -211,6 +211,15 @@ class Check:
             for shown, value, digits in zip(row[1:], kept.get(row[0], ()), (0, 0, 0, 2, 2)):
                 self.expect(f"host-performance.md, generation, {row[0]}", shown, value, digits)
 
+    def pytorch(self):
+        kept = self.kept("pytorch_models.json")["networks"]
+        for row in rows(self.lines("host-performance.md", "PyTorch"))[1:]:
+            name, work = row[0].rsplit(", ", 1)
+            eager, lazy = kept[name][work]["eager"], kept[name][work]["lazy"]
+            values = (eager["ratio"]["median"], lazy["ratio"]["median"], lazy["host_ms"], eager["device_ms"], lazy["device_ms"])
+            for shown, value, digits in zip(row[1:], values, (1, 1, 1, 2, 2)):
+                self.expect(f"host-performance.md, PyTorch, {row[0]}", shown, value, digits)
+
     def wall(self):
         gives = {(row["op"], row["ranks"], row["bytes"]): row["ratio"]
                  for name in ("collectives_wall.json", "collectives_wall_64mib.json") for row in self.kept(name)["rows"]}
@@ -268,7 +277,7 @@ class Check:
 
 def main():
     check = Check(*map(os.path.abspath, sys.argv[1:3]))
-    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.late_sizes, check.late_launches, check.generation, check.wall, check.readme, check.tuner, check.trace)
+    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.late_sizes, check.late_launches, check.generation, check.pytorch, check.wall, check.readme, check.tuner, check.trace)
     for part in [getattr(check, name) for name in sys.argv[3:]] or usual:
         before = len(check.errors)
         try:

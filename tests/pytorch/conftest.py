@@ -10,6 +10,10 @@ import torch
 import hpu_torch  # noqa: F401: registers the device
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: what tools/test.sh --full runs alone")
+
+
 @pytest.fixture(autouse=True)
 def clean():
     """Each test begins with the CPU's numbers seeded, device and stream 0, and no counted fallback."""

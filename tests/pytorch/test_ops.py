@@ -26,7 +26,7 @@ def test_limits_are_of_ops_of_the_table():
 def test_rows_are_ops_that_reach_the_device():
     """What libtorch composes for every device never comes to the recorder, unless it is claimed there."""
     claimed = {"convolution", "convolution_backward", "native_group_norm", "native_layer_norm"}
-    names = hpu_torch._C.table()
+    names = [name for name in hpu_torch._C.table() if not name.startswith("hpu::")]
     kinds = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
     assert len(names) > 300
     assert not [name for name in names if name not in claimed

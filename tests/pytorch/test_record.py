@@ -208,6 +208,12 @@ def test_losses(loss, reduction):
     check(run, numbers(4, 5), numbers(4, 5, seed=8))
 
 
+@pytest.mark.filterwarnings("error")
+def test_losses_warn_of_nothing():
+    x, t = numbers(4, 7).to("hpu"), numbers(4, 7).to("hpu")
+    assert F.mse_loss(x, t).dim() == 0 and F.smooth_l1_loss(x, t, reduction="sum").dim() == 0
+
+
 OPTIMISERS = {"sgd": lambda p: torch.optim.SGD(p, lr=.1), "momentum": lambda p: torch.optim.SGD(p, lr=.1, momentum=.9, weight_decay=.01, nesterov=True),
               "adam": lambda p: torch.optim.Adam(p, lr=.01), "adamw foreach": lambda p: torch.optim.AdamW(p, lr=.01, foreach=True)}
 

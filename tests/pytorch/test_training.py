@@ -28,11 +28,6 @@ class Recurrent(nn.Module):
         return self.head(self.body(x)[0][:, -1])
 
 
-def resnet():
-    import torchvision
-    return torchvision.models.resnet18(num_classes=10)
-
-
 def randn(*shape):
     return torch.randn(*shape, generator=LABELS)
 
@@ -46,7 +41,6 @@ RUNS = {
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Dropout(.3), nn.Linear(64, 5)), randn(16, 20), randint(5, 16), SGD, 20),
     "mlp foreach": (lambda: nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.Linear(64, 5)), randn(16, 20), randint(5, 16),
                     lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=True), 20),
-    "resnet18": (resnet, randn(4, 3, 64, 64), randint(10, 4), SGD, 2),
     "encoder": (Encoder, randint(50, 4, 10), randint(50, 4, 10), lambda p: torch.optim.Adam(p, lr=1e-3), 6),
     "lstm": (Recurrent, randn(4, 6, 8), randint(3, 4), SGD, 6),
     "lstm of sequences": (lambda: Packed(), randn(4, 6, 8), randint(3, 4), SGD, 3),
@@ -79,10 +73,9 @@ def test_losses_follow_the_cpus(name):
             optimise.step()
             losses[device].append(loss.item())
         nets[device] = net
-    # Batch norm of few values makes much of the last bits.
-    assert losses["hpu"] == pytest.approx(losses["cpu"], rel=1e-3 if name == "resnet18" else 2e-5)
+    assert losses["hpu"] == pytest.approx(losses["cpu"], rel=2e-5)
     assert losses["hpu"][0] != losses["hpu"][-1]
-    if optimiser is not SGD or name == "resnet18":
+    if optimiser is not SGD:
         return  # Others divide by what is nearly nothing.
     for here, there in zip(nets["cpu"].state_dict().values(), nets["hpu"].state_dict().values()):
         assert torch.allclose(here.float(), there.cpu().float(), rtol=1e-3, atol=1e-5)

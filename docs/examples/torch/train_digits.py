@@ -2,7 +2,8 @@
 """Trains a classifier of handwritten digits on hpu, saves it, and checks the file on the CPU. Needs Debian's python3-sklearn for
 the images, and build/python (or PREFIX/lib/python3/dist-packages) in PYTHONPATH.
 
-    train_digits.py --dtype bf16 --lazy      f32, bf16, f16 (with a scaler of gradients) or fp8; each op at once, or a step at a time"""
+    train_digits.py --dtype bf16 --lazy      f32, bf16, f16 (with a scaler of gradients) or fp8; each op at once, a step at a
+                                             time (--lazy), or forward, backward and update as compiled graphs (--compiled)"""
 import argparse
 import contextlib
 import os
@@ -18,6 +19,7 @@ import hpu_torch.fp8
 parser = argparse.ArgumentParser()
 parser.add_argument("--dtype", choices=["f32", "bf16", "f16", "fp8"], default="f32")
 parser.add_argument("--lazy", action="store_true")
+parser.add_argument("--compiled", action="store_true")
 options = parser.parse_args()
 torch.hpu.set_lazy(options.lazy)
 
@@ -45,6 +47,9 @@ def precision():
 net = network().to("hpu")
 optimiser = torch.optim.Adam(net.parameters())
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-2, total_steps=20 * len(train.split(64)))
+if options.compiled:
+    hpu_torch.compile(net)
+    hpu_torch.compile(optimiser)
 scaler = torch.hpu.amp.GradScaler(enabled=options.dtype == "f16")
 for epoch in range(20):
     total = torch.zeros((), device="hpu")

@@ -12,7 +12,8 @@ rows: they are the device layer's. Tensors of float64 and complex numbers are th
 
 
 def ops_table():
-    """{"add": {"overloads": ["Tensor", "out"], "refused": "what its rows refuse"}}, sorted; an overload without a name is ""."""
+    """{"add": {"overloads": ["Tensor", "out"], "refused": "what its rows refuse"}}, sorted; an overload without a name is "". Ops of our own begin
+    with hpu::."""
     limits = {op: text for names, text in _C.table_limits().items() for op in names.split()}
     table = {}
     for name in _C.table():
@@ -22,11 +23,13 @@ def ops_table():
 
 
 def page():
-    table = ops_table()
+    table = {op: row for op, row in ops_table().items() if not op.startswith("hpu::")}
     count = sum(len(row["overloads"]) for row in table.values())
+    own = [f"`{op[5:]}`" for op in ops_table() if op.startswith("hpu::")]
     lines = [HEAD, f"{len(table)} ops, {count} overloads.", "", "| op | overloads | refused |", "|---|---|---|"]
     for op, row in table.items():
         lines.append(f"| {op} | {' '.join(overload or '(default)' for overload in row['overloads'])} | {row['refused']} |")
+    lines += ["", f"Ops of `torch.ops.hpu`: {', '.join(own)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -31,6 +31,9 @@ using base::pageBytes;
 
 // Below this a range is written without asking the kernel for its holes, and not punched.
 constexpr int64_t kSmallCopy = 64 << 10;
+constexpr int64_t kFewPages = 64;
+// Pages that the kernel looks at in the time of a call.
+constexpr int64_t kPagesALook = 20;
 // A write to the file up to here is faster than reading another address space, even this one.
 constexpr int64_t kSmallWrite = 16 << 10;
 // Most that small writes may take between two looks at what the device holds.
@@ -125,7 +128,16 @@ int64_t Hbm::nextData(int64_t offset, int64_t end) const {
   if (found < 0) return errno == ENXIO ? end : offset;
   return std::min<int64_t>(found, end);
 }
+/// First page at or after the data at `offset` that was never written; `end` when there is none before it.
 int64_t Hbm::nextHole(int64_t offset, int64_t end) const {
+  // SEEK_HOLE looks at every page up to a hole, however far behind `end` that is, and a device may have a million of
+  // them: unless the range is a good part of them, its pages are asked one by one.
+  const int64_t page = pageBytes();
+  if (end - offset <= kFewPages * page || (end - offset) * kPagesALook <= residentBytes()) {
+    int64_t next = offset / page * page + page;
+    while (next < end && nextData(next, end) == next) next += page;
+    return std::min(next, end);
+  }
   off_t found = ::lseek(fd_, offset, SEEK_HOLE);
   return found < 0 ? end : std::min<int64_t>(found, end);
 }

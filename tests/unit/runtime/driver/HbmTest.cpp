@@ -36,6 +36,22 @@ TEST(Hbm, IsSparseAndReadsAsZeroWithoutBeingAllocated) {
   EXPECT_EQ(hbm->residentBytes(), 0);
 }
 
+TEST(Hbm, WhatWasNeverWrittenOfACopyTakesNoMemory) {
+  constexpr int64_t kPage = 4096;
+  for (const int64_t pages : {4, 63, 64, 65, 200}) {
+    auto hbm = make(16 * kMiB);
+    hbm->fill(Hbm::kBase, 0xab, 2 * kPage);  // The first page is before the range.
+    hbm->fill(Hbm::kBase + (pages - 1) * kPage, 0xcd, 10 * kPage);
+    const int64_t before = hbm->residentBytes();
+    hbm->move(Hbm::kBase + 8 * kMiB + 5, Hbm::kBase + kPage + 5, (pages - 1) * kPage);
+    // Two pages and the first bytes of a third, at an odd place.
+    EXPECT_LE(hbm->residentBytes(), before + 4 * kPage) << pages;
+    EXPECT_EQ(*hbm->at(Hbm::kBase + 8 * kMiB + 5), std::byte{0xab});
+    EXPECT_EQ(*hbm->at(Hbm::kBase + 8 * kMiB + kPage), std::byte{0});
+    EXPECT_EQ(*hbm->at(Hbm::kBase + 8 * kMiB + (pages - 2) * kPage), std::byte{0xcd});
+  }
+}
+
 TEST(Hbm, DiscardGivesWholePagesBackAndSparesTheNeighbours) {
   auto hbm = make(16 * kMiB);
   hbm->fill(Hbm::kBase, 0xab, 8 * kMiB);
