@@ -36,3 +36,13 @@ def run_python(tmp_path):
         assert (done.returncode != 0) == expect_error, done.stdout + done.stderr
         return done.stdout + done.stderr
     return run
+
+
+def pytest_collection_modifyitems(items):
+    """Tracing takes a second or more: of whole networks, the compiled mode of these is in every run, the rest with what is long."""
+    usual = {"mlp", "convolutions", "encoder", "lstm", "decoder", "unet"}
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if item.path.name == "test_models.py" and parameters.get("mode") == "compiled":
+            if item.originalname != "test_training_follows_the_cpus_losses" or parameters["name"] not in usual:
+                item.add_marker(pytest.mark.long)

@@ -8,17 +8,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-MODES = ["eager", "lazy"]
+MODES = ["eager", "lazy", "compiled"]
 
 
 def set_mode(mode):
-    """"eager" or "lazy", from here on."""
+    """"eager", "lazy", or "compiled" (what in_mode() gives; the rest is eager), from here on."""
     torch.hpu.set_lazy(mode == "lazy")
 
 
 def in_mode(mode, module):
     """What is called in `mode`: the module, or what a mode makes of it."""
-    del mode
+    if mode == "compiled":
+        import hpu_torch
+        hpu_torch.compile(module)
     return module
 
 
@@ -180,7 +182,6 @@ class Net:
     batch: typing.Callable  # of a generator: the tensors that `loss` takes
     loss: typing.Callable = classify
     inputs: int = 1         # how many of them the network takes
-    needs: tuple = ()       # ops that the table must have for it
 
 
 def images(size, classes, count, channels=3):
@@ -220,8 +221,7 @@ NETS = {
     "rnn": Net(lambda: Recurrent(nn.RNN, bidirectional=True), sequences(4, 6)),
     "decoder": Net(lambda: Decoder(dropout=.1), words(64, 3, 12)),
     "unet": Net(UNet, lambda g: (torch.randn(2, 3, 16, 16, generator=g), torch.randint(2, (2, 16, 16), generator=g)), segment),
-    "unet upsampled": Net(lambda: UNet(upsample=True), lambda g: (torch.randn(2, 3, 16, 16, generator=g), torch.randint(2, (2, 16, 16), generator=g)), segment,
-                          needs=("upsample_nearest2d.out",)),
+    "unet upsampled": Net(lambda: UNet(upsample=True), lambda g: (torch.randn(2, 3, 16, 16, generator=g), torch.randint(2, (2, 16, 16), generator=g)), segment),
     "diffusion": Net(Diffusion, lambda g: (torch.randn(2, 3, 8, 8, generator=g), torch.tensor([3, 500]), torch.randn(2, 3, 8, 8, generator=g)), denoise, 2),
     "detector": Net(Detector, detections, detect),
 }

@@ -198,3 +198,19 @@ def test_arguments():
     compiled = hpu_torch.compile(backend="hpu_backend", dynamic=True)(lambda x: x * 2)
     assert compiled(torch.ones(2)).tolist() == [2, 2]  # Tensors of the CPU: as it is.
     assert compiled(torch.ones(2, device="hpu")).tolist() == [2, 2]
+
+
+def test_a_compiled_part_of_a_compiled_module():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).to("hpu")
+    x = torch.randn(5, 3).to("hpu")
+    expected = net(x).detach().cpu()
+    hpu_torch.compile(net[0])
+    hpu_torch.compile(net)
+    assert hpu_torch.compile(net) is net  # Twice is once.
+    for _ in range(2):
+        torch.testing.assert_close(net(x).detach().cpu(), expected)
+    graph = torch.hpu.HPUGraph()
+    with torch.no_grad(), torch.hpu.graph(graph):
+        y = net(x)
+    graph.replay()
+    torch.testing.assert_close(y.cpu(), expected)

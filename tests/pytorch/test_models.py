@@ -65,16 +65,9 @@ def follow(mode, net, steps=4, rel=1e-5, compiles=2, **options):
     return here, there
 
 
-def known(net):
-    missing = set(net.needs) - set(metrics.table())
-    if missing:
-        pytest.skip(f"the table has no {', '.join(missing)}")
-
-
 @pytest.mark.parametrize("name", [name for name in NETS if name != "resnet18"])
 def test_training_follows_the_cpus_losses(mode, name):
     # Sums in another order: a few last bits a step. Nothing here has a kink that a value comes near to.
-    known(NETS[name])
     here, there = follow(mode, NETS[name])
     for key, value in here.state_dict().items():
         torch.testing.assert_close(there.state_dict()[key].cpu(), value, rtol=1e-3, atol=2e-5)
@@ -169,7 +162,6 @@ SMOOTH = nets.Net(lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8,
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] if name in RARE else []) for name in OPTIMISERS])
 def test_optimisers(mode, name, foreach):
     kind, options = OPTIMISERS[name]
-    known(nets.Net(None, None, needs=("_index_put_impl_",) if name == "rprop" else ()))
     here, there = follow(mode, SMOOTH, steps=5, optimiser=lambda p: kind(p, foreach=foreach, **options))
     for key, value in here.state_dict().items():
         torch.testing.assert_close(there.state_dict()[key].cpu(), value, rtol=1e-4, atol=1e-5)
@@ -230,6 +222,8 @@ def test_averaged_model(mode):
 
 
 def test_checkpointed_blocks_draw_the_same_numbers(mode):
+    if mode == "compiled":
+        pytest.skip("PyTorch 1.13's checkpoints do not go with autograd.grad, which AOT tracing uses")
     from torch.utils.checkpoint import checkpoint
 
     class Net(nn.Module):
@@ -280,7 +274,6 @@ def test_inputs_that_are_views(mode):
 
 def test_detections(mode):
     net = NETS["detector"]
-    known(net)
     torch.manual_seed(0)
     here = net.make().eval()
     there = copy.deepcopy(here).to("hpu")

@@ -15,6 +15,7 @@ from functorch import compile as _functorch_compile
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _C
+from .fp8 import is_fp8_enabled
 from .hpu.graphs import _is_hpu, _modes
 
 class _Executor:
@@ -100,6 +101,8 @@ class _Compiled:
         self._function, self._module, self._by_signature = function, module, {}
 
     def __call__(self, *args, **kwargs):
+        if _C.is_capturing(-1):  # A part of what is traced, or captured.
+            return self._function(*args, **kwargs)
         leaves, spec = tree_flatten((args, kwargs))
         where = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         state = _State(self._module)
@@ -107,6 +110,9 @@ class _Compiled:
         tensors = [*state.tensors, *(leaves[i] for i in where)]
         if not any(_is_hpu(t) for t in tensors):
             return self._function(*args, **kwargs)
+        if is_fp8_enabled():
+            # Scales of fp8 follow from step to step in Python code, which a trace would leave behind.
+            return _recorded(self._function)(*args, **kwargs)
         entry = self._by_signature.get(key)
         if entry is not None:
             traced, holder = entry
@@ -212,7 +218,7 @@ class _State:
 
 
 def _recorded(step):
-    """An optimiser's step as one graph: recorded each time, as its numbers change, and compiled once."""
+    """What runs its Python code each time, as an optimiser's step does, whose numbers change: one graph, compiled once."""
     @functools.wraps(step)
     def run(*args, **kwargs):
         scope = _C.RecordingScope()
@@ -239,7 +245,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend",
         model.step = _recorded(model.step)
         return model
     if isinstance(model, torch.nn.Module):
-        model.forward = _Compiled(model.forward, model)
+        if not isinstance(model.forward, _Compiled):
+            model.forward = _Compiled(model.forward, model)
         return model
     return functools.wraps(model)(_Compiled(model, None))
 
