@@ -81,10 +81,14 @@ bool capturesNow(DeviceRecorder& recorder, c10::DeviceIndex device) {
 }
 
 /// A graph has no way to wait for the host, nor to be waited for in the middle.
-void refuseToCapture(const std::string& why) {
+bool canCapture(const std::string& why) {
   for (const char* allowed : {"mark_step", "size", "memory", "another stream", "a view of another type", "resize",
                               "host work", "capture", "recording"})
-    if (why == allowed) return;
+    if (why == allowed) return true;
+  return false;
+}
+void refuseToCapture(const std::string& why) {
+  if (canCapture(why)) return;
   const std::string where = callSite();
   TORCH_CHECK(false, "a graph that is being captured cannot have this: ", why,
               where.empty() ? "" : " (called at " + where + ")",
@@ -285,10 +289,9 @@ void flush(c10::DeviceIndex device, const char* why) {
     {
       std::lock_guard<std::mutex> lock(recorder.recording);
       if (recorder.pending->isEmpty()) return;
-      if (recorder.capture && recorder.pending->stream == recorder.capturedStream) {
-        capture = recorder.capture;
-        refuseToCapture(why);
-      }
+      if (recorder.capture && recorder.pending->stream == recorder.capturedStream) capture = recorder.capture;
+      TORCH_CHECK(!capture || canCapture(why), "another thread is capturing a graph on hpu:", static_cast<int>(device),
+                  ", which cannot have this: ", why);
       std::swap(graph, recorder.pending);
       recorder.size = 0;
     }

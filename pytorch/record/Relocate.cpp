@@ -39,7 +39,8 @@ RelocatedGraph::RelocatedGraph(CapturedGraph& graph, const std::vector<at::Tenso
       TORCH_CHECK(tensor.defined() && tensor.device().is_hpu(), "a compiled graph has tensors of hpu only");
   device_ = inputs.empty() ? currentDevice() : inputs[0].device().index();
   auto like = [](const at::Tensor& tensor) {
-    return Like{tensor.scalar_type(), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()};
+    return Like{tensor.scalar_type(),    tensor.sizes().vec(), tensor.strides().vec(),
+                tensor.storage_offset(), tensor.is_neg(),      tensor.is_conj()};
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
     Input input{like(inputs[i]), sharedBefore(inputs, i), 0};
@@ -121,7 +122,8 @@ bool RelocatedGraph::fits(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor& tensor = inputs[i];
     const Input& input = inputs_[i];
     if (!tensor.defined() || !tensor.device().is_hpu() || tensor.device().index() != device_ ||
-        tensor.scalar_type() != input.type || tensor.sizes() != input.sizes || tensor.strides() != input.strides)
+        tensor.scalar_type() != input.type || tensor.sizes() != input.sizes || tensor.strides() != input.strides ||
+        tensor.is_neg() != input.isNegated || tensor.is_conj() != input.isConjugated)
       return false;
     const int shares = sharedBefore(inputs, i);
     if (shares != input.sharesWith) return false;
@@ -185,6 +187,8 @@ std::vector<at::Tensor> RelocatedGraph::run(const std::vector<at::Tensor>& input
         c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::HPU), c10::scalarTypeToTypeMeta(output.type));
     result.unsafeGetTensorImpl()->set_storage_offset(offset);
     result.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides);
+    result._set_neg(output.isNegated);
+    result._set_conj(output.isConjugated);
     results.push_back(std::move(result));
   }
   return results;

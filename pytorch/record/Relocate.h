@@ -42,6 +42,7 @@ class HPU_TORCH_API RelocatedGraph {
     at::ScalarType type;
     std::vector<int64_t> sizes, strides;
     int64_t offset = 0;  ///< Elements, from the beginning of its memory.
+    bool isNegated = false, isConjugated = false;
   };
   struct Input : Like {
     int sharesWith = -1;   ///< An input before it in the same storage.

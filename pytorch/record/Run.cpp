@@ -62,21 +62,22 @@ int64_t wordOf(const Number& number, hpu::ElementType type) {
 template <typename AddressOf, typename NumberOf>
 std::shared_ptr<c10::DataPtr> fill(hpu::LaunchArguments& arguments, OpenDevice& device, c10::StreamId stream,
                                    const Program& program, const AddressOf& addressOf, const NumberOf& numberOf) {
-  arguments.inputs.clear();
-  arguments.outputs.clear();
-  for (const Binding& binding : program.inputs) arguments.inputs.push_back(binding.number < 0 ? addressOf(binding) : 0);
-  for (const Binding& binding : program.outputs) arguments.outputs.push_back(addressOf(binding));
+  // First, as it may need memory, for which other graphs of the thread may be launched.
   std::shared_ptr<c10::DataPtr> block;
   if (!program.numbers.empty()) {
     c10::SmallVector<int64_t, 16> words;
     for (size_t input : program.numbers)
       words.push_back(wordOf(numberOf(program.inputs[input]), program.inputs[input].type));
     block = numberBlocks().find(device, stream, words);
-    uint64_t address = deviceAddress(block->get());
-    for (size_t input : program.numbers) {
-      arguments.inputs[input] = address;
-      address += sizeof(int64_t);
-    }
+  }
+  arguments.inputs.clear();
+  arguments.outputs.clear();
+  for (const Binding& binding : program.inputs) arguments.inputs.push_back(binding.number < 0 ? addressOf(binding) : 0);
+  for (const Binding& binding : program.outputs) arguments.outputs.push_back(addressOf(binding));
+  uint64_t address = block ? deviceAddress(block->get()) : 0;
+  for (size_t input : program.numbers) {
+    arguments.inputs[input] = address;
+    address += sizeof(int64_t);
   }
   arguments.inputShapes = program.inputShapes;
   return block;

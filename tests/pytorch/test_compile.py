@@ -190,6 +190,18 @@ def test_an_optimisers_step_is_one_graph():
         assert round < 2 or after["compiles"] == before["compiles"]
 
 
+def test_arguments_without_a_hash_and_negated_views():
+    class Options:
+        __hash__ = None
+        factor = 3
+
+    scaled = hpu_torch.compile(lambda x, options: x * options.factor)
+    assert scaled(torch.ones(2, device="hpu"), Options()).tolist() == [3, 3]
+    plus = hpu_torch.compile(lambda x: x + 1)
+    x = torch.ones(2, device="hpu")
+    assert plus(x).tolist() == [2, 2] and plus(torch._neg_view(x)).tolist() == [0, 0] and plus(x).tolist() == [2, 2]
+
+
 def test_arguments():
     net = nn.Linear(2, 2)
     assert hpu_torch.compile(net, disable=True) is net

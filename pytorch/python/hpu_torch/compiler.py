@@ -49,12 +49,12 @@ class _Executor:
         try:
             outputs = self._run(tensors)
             graph.end()
-        except NotImplementedError:  # An op that runs on the CPU: what is around it is recorded in parts at each call.
+        except BaseException as error:
             graph.reset()
-            self._records = True
-            return False
-        except BaseException:
-            graph.reset()
+            # An op that runs on the CPU, or a copy through host memory: what is around it is recorded in parts at each call.
+            if isinstance(error, NotImplementedError) or (isinstance(error, RuntimeError) and "being captured" in str(error)):
+                self._records = True
+                return False
             raise
         single = not isinstance(outputs, (tuple, list))
         outputs = [outputs] if single else list(outputs)
@@ -94,6 +94,9 @@ def _leaf_key(leaf):
     return type(leaf), leaf
 
 
+_MOST_SIGNATURES = 256
+
+
 class _Compiled:
     """What is traced and compiled of a function, by signature."""
 
@@ -113,12 +116,17 @@ class _Compiled:
         if is_fp8_enabled():
             # Scales of fp8 follow from step to step in Python code, which a trace would leave behind.
             return _recorded(self._function)(*args, **kwargs)
-        entry = self._by_signature.get(key)
+        try:
+            entry = self._by_signature.get(key)
+        except TypeError:  # An argument that has no hash is no part of a signature: recorded each time.
+            return _recorded(self._function)(*args, **kwargs)
         if entry is not None:
             traced, holder = entry
             return tree_unflatten(list(traced(*tensors))[:holder[0].num_leaves], holder[0])
         traced, holder, outputs = self._trace(leaves, spec, where, tensors)
         self._by_signature[key] = traced, holder
+        if len(self._by_signature) > _MOST_SIGNATURES:
+            del self._by_signature[next(iter(self._by_signature))]
         return tree_unflatten(list(outputs)[:holder[0].num_leaves], holder[0])
 
     def _trace(self, leaves, spec, where, tensors):

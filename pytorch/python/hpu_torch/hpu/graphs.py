@@ -70,7 +70,12 @@ class graph:
             side = self._stream.stream
             side.wait_stream(streams.current_stream())
             self._stream.__enter__()
-        self._graph.capture_begin()
+        try:
+            self._graph.capture_begin()
+        except BaseException:
+            if self._stream is not None:
+                self._stream.__exit__(None, None, None)
+            raise
 
     def __exit__(self, kind, *error):
         try:
