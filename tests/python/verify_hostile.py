@@ -313,7 +313,7 @@ def judge(code, seconds, peak, text, mention, most_seconds):
 
 def parse(argv):
     parser = script_arguments.parser(__doc__)
-    parser.add_argument("--cpu", type=float, default=10, help="seconds of CPU time above which a model fails")
+    parser.add_argument("--cpu", type=float, default=20, help="seconds of CPU time above which a model fails; a busy neighbour on the same core doubles them")
     parser.add_argument("--only", default="", help="a part of the names of the models to run")
     return script_arguments.parse(parser, argv)
 
