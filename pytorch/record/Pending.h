@@ -29,6 +29,7 @@ struct Pending {
     hpu::Shape sizes;  ///< Of the tensor that its memory was taken for; empty where nobody knows.
   };
   c10::StreamId stream = 0;
+  bool isCaptured = false;  ///< It is of the thread that captures an HPU graph.
   std::vector<Node> nodes;
   std::vector<std::vector<Number>> numbers;  ///< Of each node.
   std::vector<Slot> slots;

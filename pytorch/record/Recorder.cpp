@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+#include <thread>
 
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Memory.h"
@@ -35,9 +36,10 @@ struct DeviceRecorder {
   std::recursive_mutex running;  ///< Graphs run one after the other, in the order in which they were recorded.
   std::mutex recording;          ///< Guards `pending`.
   std::unique_ptr<Pending> pending = std::make_unique<Pending>();
-  std::atomic<int64_t> size{0};                   ///< Nodes of `pending`.
-  std::shared_ptr<CapturedGraph> capture;         ///< Guarded by `recording`.
-  std::atomic<c10::StreamId> capturedStream{-1};  ///< Of `capture`; -1: none.
+  std::atomic<int64_t> size{0};                    ///< Nodes of `pending`.
+  std::shared_ptr<CapturedGraph> capture;          ///< Guarded by `recording`.
+  std::atomic<std::thread::id> capturingThread{};  ///< That began `capture`.
+  std::atomic<c10::StreamId> capturedStream{-1};   ///< Of `capture`; -1: none.
 };
 
 DeviceRecorder& recorderOf(c10::DeviceIndex device) {
@@ -71,13 +73,16 @@ Reasons& reasons() {
 
 thread_local int t_scopes = 0;
 
-/// Whether the calling thread works for the stream that captures. libtorch's threads that run a backward pass do not
-/// take over the stream of the forward pass, and are on the default one.
+/// Whether what the calling thread gives its current stream is captured: that of the thread that captures, and of
+/// libtorch's threads that run a backward pass, which do not take over the stream of the forward pass. (Whose backward
+/// pass it is they do not say: none of another thread may go on at the time.)
 bool capturesNow(DeviceRecorder& recorder, c10::DeviceIndex device) {
   const c10::StreamId captured = recorder.capturedStream.load(std::memory_order_acquire);
   if (C10_LIKELY(captured < 0)) return false;
   const c10::StreamId current = currentStreamId(device);
-  return captured == current || (current == 0 && torch::autograd::get_current_graph_task_exec_info() != nullptr);
+  if (recorder.capturingThread.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    return captured == current;
+  return (captured == current || current == 0) && torch::autograd::get_current_graph_task_exec_info() != nullptr;
 }
 
 /// A graph has no way to wait for the host, nor to be waited for in the middle.
@@ -172,18 +177,20 @@ void submit(const RecordedCall& call, const std::vector<Tensor>& results, c10::D
     if (recorder.capturedStream.load(std::memory_order_relaxed) < 0) flush(device, "eager");
     return runCall(device, call, results);
   }
-  const c10::StreamId stream = capturesNow(recorder, device) ? recorder.capturedStream.load() : currentStreamId(device);
+  const bool isCaptured = capturesNow(recorder, device);
+  const c10::StreamId stream = isCaptured ? recorder.capturedStream.load() : currentStreamId(device);
   while (true) {
     const char* conflict = nullptr;
     {
       std::lock_guard<std::mutex> lock(recorder.recording);
       Pending& graph = *recorder.pending;
-      if (!graph.isEmpty() && graph.stream != stream) conflict = "another stream";
+      if (!graph.isEmpty() && (graph.stream != stream || graph.isCaptured != isCaptured)) conflict = "another stream";
       for (size_t i = 0; i < call.operands.size() && !conflict; ++i)
         if (hasOtherType(graph, *call.operands[i], call.signature->operands[i].type))
           conflict = "a view of another type";
       if (!conflict) {
         graph.stream = stream;
+        graph.isCaptured = isCaptured;
         append(graph, call, results);
         ++recorder.size;
       }
@@ -217,6 +224,7 @@ void beginCapture(c10::DeviceIndex device, c10::StreamId stream, std::shared_ptr
   TORCH_CHECK(!recorder.capture, "hpu:", static_cast<int>(device), " is capturing a graph on stream ",
               recorder.capturedStream.load(), "; one graph is captured at a time");
   recorder.capture = std::move(graph);
+  recorder.capturingThread = std::this_thread::get_id();
   recorder.capturedStream = stream;
 }
 
@@ -228,7 +236,7 @@ void endCapture(c10::DeviceIndex device, const CapturedGraph* graph, bool flushe
   auto end = [&] {
     std::lock_guard<std::mutex> lock(recorder.recording);
     if (recorder.capture.get() != graph) return;
-    if (!flushes && recorder.pending->stream == recorder.capturedStream) {
+    if (!flushes && recorder.pending->isCaptured) {
       dropped = std::make_unique<Pending>();
       std::swap(dropped, recorder.pending);
       recorder.size = 0;
@@ -289,7 +297,7 @@ void flush(c10::DeviceIndex device, const char* why) {
     {
       std::lock_guard<std::mutex> lock(recorder.recording);
       if (recorder.pending->isEmpty()) return;
-      if (recorder.capture && recorder.pending->stream == recorder.capturedStream) capture = recorder.capture;
+      if (recorder.pending->isCaptured) capture = recorder.capture;
       TORCH_CHECK(!capture || canCapture(why), "another thread is capturing a graph on hpu:", static_cast<int>(device),
                   ", which cannot have this: ", why);
       std::swap(graph, recorder.pending);

@@ -149,6 +149,8 @@ void runPending(c10::DeviceIndex index, Pending& graph, CapturedGraph* capture) 
   if (capture) {
     hpu::LaunchArguments arguments;
     auto numbers = fill(arguments, device, graph.stream, *program, addressOf, numberOf);
+    // Replays may be on streams that know nothing of the copy of the numbers on this one.
+    if (numbers) check(device.streams->get(graph.stream).synchronize(-1), "copying numbers of a captured graph");
     for (const std::vector<Binding>* bindings : {&program->inputs, &program->outputs})
       for (const Binding& binding : *bindings)
         if (binding.number < 0) capture->keep(graph.slots[static_cast<size_t>(binding.storage)].kept);

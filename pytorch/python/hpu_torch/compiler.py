@@ -9,6 +9,7 @@ train or eval, autocast. A call of a new signature is traced anew; what Python c
 change) is as it was at the trace. Sizes that change share their programs, so that tracing anew compiles no more."""
 import contextlib
 import functools
+import types
 
 import torch
 from functorch import compile as _functorch_compile
@@ -16,14 +17,15 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _C
 from .fp8 import is_fp8_enabled
-from .hpu.graphs import _is_hpu, _modes
+from .hpu.graphs import _is_hpu, _modes, _sharing, _value
 
 class _Executor:
     """An aten graph: captured once, then launched on the tensors that it is given. `writes`: pairs of a result and the argument
     that it is written to."""
 
-    def __init__(self, graph_module, writes=()):
+    def __init__(self, graph_module, writes=(), is_backward=False):
         self._module, self._writes, self._relocated, self._records = graph_module, writes, [], False
+        self._is_backward = is_backward
 
     def _run(self, args):
         outputs = self._module(*args)
@@ -34,6 +36,8 @@ class _Executor:
 
     def __call__(self, *args):
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if self._is_backward and torch.is_grad_enabled():
+            raise RuntimeError("gradients of gradients (create_graph=True) do not go through a compiled graph: leave this part uncompiled")
         if len(tensors) != len(args) or not tensors or not all(_is_hpu(t) for t in tensors) or _C.is_capturing(tensors[0].device.index):
             return self._record(args)
         for relocated, single, present, count in self._relocated:
@@ -78,9 +82,10 @@ class _Executor:
 
     def _record(self, args):
         scope = _C.RecordingScope()
-        outputs = self._run(args)
-        scope.end()
-        return outputs
+        try:
+            return self._run(args)
+        finally:
+            scope.end()
 
 
 def hpu_backend(graph_module, example_inputs):
@@ -88,10 +93,14 @@ def hpu_backend(graph_module, example_inputs):
     return _Executor(graph_module)
 
 
+def _backward_compiler(graph_module, example_inputs):
+    return _Executor(graph_module, is_backward=True)
+
+
 def _leaf_key(leaf):
     if isinstance(leaf, torch.Tensor):
         return leaf.shape, leaf.stride() if leaf.layout == torch.strided else None, leaf.dtype, leaf.device, leaf.requires_grad
-    return type(leaf), leaf
+    return _value(leaf)
 
 
 _MOST_SIGNATURES = 256
@@ -111,6 +120,7 @@ class _Compiled:
         state = _State(self._module)
         key = (tuple(_leaf_key(leaf) for leaf in leaves), str(spec), torch.is_grad_enabled(), _modes(self._module), state.key())
         tensors = [*state.tensors, *(leaves[i] for i in where)]
+        key += _sharing(tensors)
         if not any(_is_hpu(t) for t in tensors):
             return self._function(*args, **kwargs)
         if is_fp8_enabled():
@@ -121,13 +131,13 @@ class _Compiled:
         except TypeError:  # An argument that has no hash is no part of a signature: recorded each time.
             return _recorded(self._function)(*args, **kwargs)
         if entry is not None:
-            traced, holder = entry
-            return tree_unflatten(list(traced(*tensors))[:holder[0].num_leaves], holder[0])
-        traced, holder, outputs = self._trace(leaves, spec, where, tensors)
-        self._by_signature[key] = traced, holder
+            traced, holder, others = entry
+            return _with_others(traced(*tensors), others, holder[0])
+        traced, holder, others, outputs = self._trace(leaves, spec, where, tensors)
+        self._by_signature[key] = traced, holder, others
         if len(self._by_signature) > _MOST_SIGNATURES:
             del self._by_signature[next(iter(self._by_signature))]
-        return tree_unflatten(list(outputs)[:holder[0].num_leaves], holder[0])
+        return _with_others(outputs, others, holder[0])
 
     def _trace(self, leaves, spec, where, tensors):
         constants, holder = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], [None]
@@ -140,12 +150,22 @@ class _Compiled:
             args, kwargs = tree_unflatten(values, spec)
             versions = [tensor._version for tensor in tensors]
             with state.replaced(tensors[:count]):
-                outputs, holder[0] = tree_flatten(self._function(*args, **kwargs))
+                results, holder[0] = tree_flatten(self._function(*args, **kwargs))
+            # What is no tensor (None, numbers) is a result of the trace.
+            outputs, others[:] = [], [None] * len(results)
+            for i, result in enumerate(results):
+                if isinstance(result, torch.Tensor):
+                    outputs.append(result)
+                else:
+                    others[i] = (result,)
             # What is written is a result, too: tracing would leave out a write whose result nobody reads.
             written[:] = [i for i, version in enumerate(versions) if tensors[i]._version != version]
+            if torch.is_grad_enabled() and any(tensors[i].requires_grad for i in written):
+                raise RuntimeError("the compiled code writes in place to an argument that asks gradients, which autograd would not see: "
+                                   "write to a copy (x.clone()), or leave this part uncompiled")
             return outputs + [tensors[i] for i in written]
 
-        before_running = []
+        before_running, others = [], []
         written, places = [], {id(tensor): i for i, tensor in reversed(list(enumerate(dict.fromkeys(tensors))))}
 
         # What tracing runs is captured and dropped: nothing is computed, no buffer changes, no random number is drawn.
@@ -155,20 +175,23 @@ class _Compiled:
             tracing.reset()
             for restore in before_running:
                 restore()
-            results = holder[0].num_leaves
+            _refuse_captured_tensors(graph_module, self._module)
+            results = sum(other is None for other in others)
             return _Executor(graph_module, [(results + k, places[id(tensors[i])]) for k, i in enumerate(written)])
 
         def trace():
             return _functorch_compile.aot_function(flat, fw_compiler=_functorch_compile.make_boxed_compiler(forward_compiler),
-                                                   bw_compiler=_functorch_compile.make_boxed_compiler(hpu_backend),
+                                                   bw_compiler=_functorch_compile.make_boxed_compiler(_backward_compiler),
                                                    partition_fn=_functorch_compile.default_partition)
 
         traced = trace()
         tracing.begin()
         try:
             outputs = traced(*tensors)
-        except NotImplementedError:
-            # An op that runs on the CPU cannot be captured: what tracing changes is put back.
+        except (NotImplementedError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError) and "being captured" not in str(error):
+                raise
+            # An op that runs on the CPU, or a copy there, cannot be captured: what tracing changes is put back.
             tracing.reset()
             saved = [(t, t.detach().clone()) for t in tensors if not t.requires_grad]
             random = torch.get_rng_state(), torch.hpu.get_rng_state_all()
@@ -185,7 +208,27 @@ class _Compiled:
             outputs = traced(*tensors)
         finally:
             tracing.reset()
-        return traced, holder, outputs
+        return traced, holder, others, outputs
+
+
+def _with_others(outputs, others, spec):
+    outputs = iter(outputs)
+    return tree_unflatten([next(outputs) if other is None else other[0] for other in others], spec)
+
+
+def _refuse_captured_tensors(graph_module, module):
+    """Tensors that are neither arguments nor parameters or buffers would stay what they are at the trace."""
+    parts = module.modules() if module is not None else ()
+    attributes = {id(value): f"attribute '{name}' of {type(part).__name__}" for part in parts
+                  for name, value in vars(part).items() if isinstance(value, torch.Tensor)}
+    for node in graph_module.graph.nodes:
+        if node.op != "get_attr":
+            continue
+        tensor = getattr(graph_module, node.target, None)
+        if isinstance(tensor, torch.Tensor) and (tensor.requires_grad or id(tensor) in attributes):
+            what = attributes.get(id(tensor), f"a tensor {list(tensor.shape)} that asks gradients")
+            raise RuntimeError(f"the compiled code reads {what}, which is neither an argument nor a parameter or buffer of the compiled module, "
+                               "and would stay as it is now: compile the module that has it, make it a buffer, or give it as an argument")
 
 
 class _State:
@@ -206,7 +249,8 @@ class _State:
                     self._places.append((members, name, index[id(tensor)]))
 
     def key(self):
-        return tuple(self._training), tuple((t.shape, t.dtype, t.device, t.requires_grad) for t in self.tensors)
+        return (tuple(self._training), tuple(i for _, _, i in self._places),
+                tuple((t.shape, t.dtype, t.device, t.requires_grad) for t in self.tensors))
 
     @contextlib.contextmanager
     def replaced(self, tensors):
@@ -230,17 +274,18 @@ def _recorded(step):
     @functools.wraps(step)
     def run(*args, **kwargs):
         scope = _C.RecordingScope()
-        result = step(*args, **kwargs)
-        scope.end()
-        return result
+        try:
+            return step(*args, **kwargs)
+        finally:
+            scope.end()
     return run
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend", mode=None, options=None, disable=False):
     """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too.
 
-    backend: "hpu_backend", or a callable as torch.compile's backends are, which is given the aten graphs. The other arguments are
-    torch.compile's: graphs are always full, sizes may always change, and there are no modes."""
+    backend: "hpu_backend". The other arguments are torch.compile's: graphs are always full, sizes may always change, and there are
+    no modes."""
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     if backend != "hpu_backend":
@@ -250,7 +295,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend",
     if isinstance(getattr(model, "__self__", None), torch.optim.Optimizer):
         return _recorded(model)
     if isinstance(model, torch.optim.Optimizer):
-        model.step = _recorded(model.step)
+        if not hasattr(model.step, "_recorded"):
+            # A method still: schedulers of the learning rate look at whose it is.
+            model.step = types.MethodType(_recorded(type(model).step if not hasattr(model.step, "__func__") else model.step.__func__), model)
+            model.step.__func__._recorded = True
         return model
     if isinstance(model, torch.nn.Module):
         if not isinstance(model.forward, _Compiled):

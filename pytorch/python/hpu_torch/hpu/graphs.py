@@ -102,7 +102,7 @@ def _key(leaves):
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             if leaf.device.type == "hpu":
-                key.append((leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad))
+                key.append((leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad, leaf.is_neg()))
             elif leaf.numel() <= 64:  # A value of the program, as a number is.
                 key.append((leaf.shape, leaf.dtype, tuple(leaf.flatten().tolist())))
             else:
@@ -112,13 +112,25 @@ def _key(leaves):
                 hash(leaf)
             except TypeError:
                 return None
-            key.append((type(leaf), leaf))
-    return tuple(key)
+            key.append(_value(leaf))
+    return tuple(key) + _sharing([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
 
 
 def _modes(module):
-    return (getattr(module, "training", False), torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled(),
-            getattr(torch, "is_autocast_xpu_enabled", lambda: False)())
+    parts = tuple(part.training for part in module.modules()) if isinstance(module, torch.nn.Module) else ()
+    return parts, _C.autocast_enabled() and _C.autocast_dtype(), torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled()
+
+
+def _value(leaf):
+    """An argument that is no tensor, so that what computes otherwise differs: numbers by their bits and types."""
+    return (float, leaf.hex()) if isinstance(leaf, float) else (type(leaf), leaf)
+
+
+def _sharing(tensors):
+    """Which tensors are the same object, and which lie in the same memory."""
+    first, memory = {}, {}
+    return tuple((first.setdefault(id(t), i), memory.setdefault(t.storage().data_ptr(), i) if _is_hpu(t) and t.numel() else -1)
+                 for i, t in enumerate(tensors))
 
 
 class _Captured:
@@ -126,10 +138,15 @@ class _Captured:
 
     def __init__(self, function, leaves, spec):
         self.graph = HPUGraph()
-        self.inputs = [leaf.detach().clone(memory_format=torch.preserve_format) if _is_hpu(leaf) else leaf for leaf in leaves]
+        copies = {}  # One for each tensor, however often it is given.
+        with torch.inference_mode(False):
+            for leaf in leaves:
+                if _is_hpu(leaf) and id(leaf) not in copies:
+                    copies[id(leaf)] = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device).copy_(leaf.detach())
+        self.inputs = [copies.get(id(leaf), leaf) for leaf in leaves]
         versions = [leaf._version if _is_hpu(leaf) else None for leaf in self.inputs]
         args, kwargs = tree_unflatten(self.inputs, spec)
-        with graph(self.graph):
+        with torch.inference_mode(False), torch.no_grad(), graph(self.graph):
             outputs, self.spec = tree_flatten(function(*args, **kwargs))
         self.outputs = outputs
         self.written = [i for i, leaf in enumerate(self.inputs) if _is_hpu(leaf) and leaf._version != versions[i]]
