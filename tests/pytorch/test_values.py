@@ -101,3 +101,20 @@ def test_writing_at_indices_and_masks():
     for how in ("prod", "mean", "amax", "amin"):
         for includes in (False, True):
             check(lambda t, i: t.index_reduce(0, i, t, how, include_self=includes), x, at, exact=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_floors_of_quotients_at_the_ends_of_a_type(dtype):
+    limits = torch.iinfo(dtype)
+    ends = torch.tensor([limits.min, limits.min + 1, limits.min // 2, 0, 1, limits.max // 2, limits.max - 1, limits.max], dtype=dtype)
+    some = torch.randint(limits.min, limits.max, (200,), dtype=dtype, generator=torch.Generator().manual_seed(1))
+    a, b = torch.cat([ends, some])[:, None], torch.cat([ends, some, torch.tensor([2, 3, 34], dtype=dtype)])
+    b = torch.where((b == 0) | (b == -1 if dtype != torch.uint8 else b == 0), torch.ones_like(b), b)  # The CPU's process ends there.
+    for function in (torch.floor_divide, lambda x, y: torch.div(x, y, rounding_mode="trunc"), torch.remainder, torch.fmod):
+        assert torch.equal(function(a.to("hpu"), b.to("hpu")).cpu(), function(a, b))
+
+
+def test_floors_of_quotients_of_floats():
+    values = torch.tensor([-INF, -7.5, -2., -1e-30, -0., 0., 1e-30, .1, 1., 3., 7.5, 1e30, INF, float("nan")])
+    a, b = values[:, None], values
+    torch.testing.assert_close((a.to("hpu") // b.to("hpu")).cpu(), a // b, rtol=0, atol=0, equal_nan=True)

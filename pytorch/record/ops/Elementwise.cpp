@@ -37,13 +37,23 @@ Value remainderOf(Call& c, Value a, Value b) {
   return c.where(c.op("and", {differ, c.op("not", {c.op("equal", {r, zero})})}), c.add(r, b), r);
 }
 
+/// Of integers: the quotient that is cut off, less 1 where something was cut off a negative one. Of floats as PyTorch's
+/// CPU: the nearest integer of what is one but for rounding; a / b itself where b is 0. No sum leaves the type.
 Value floorOf(Call& c, Value a, Value b) {
-  Value exact = c.div(c.sub(a, remainderOf(c, a, b)), b);
-  if (!isFloat(c.element(a))) return exact;
-  // As PyTorch: the nearest integer of what is one but for rounding; a / b itself where b is 0.
+  Value zero = c.scalarLike(a, 0);
+  auto less = [&](Value x) { return c.op("less", {x, zero}); };
+  auto differ = [&](Value x, Value y) { return c.op("not", {c.op("equal", {x, y})}); };
+  if (!isFloat(c.element(a))) {
+    Value cut = c.div(a, b);
+    Value isLess = c.op("and", {differ(c.mul(cut, b), a), c.op("xor", {less(a), less(b)})});
+    return c.where(isLess, c.sub(cut, 1), cut);
+  }
+  Value rest = c.op("mod", {a, b});
+  Value exact = c.div(c.sub(a, rest), b);
+  exact = c.where(c.op("and", {differ(rest, zero), c.op("xor", {less(rest), less(b)})}), c.sub(exact, 1), exact);
   Value floor = c.op("floor", {exact});
   floor = c.where(c.op("greater", {c.sub(exact, floor), c.scalarLike(a, 0.5)}), c.add(floor, 1), floor);
-  return c.where(c.op("equal", {b, c.scalarLike(b, 0)}), c.div(a, b), floor);
+  return c.where(c.op("equal", {b, zero}), c.div(a, b), floor);
 }
 
 /// In floats, also of integers.
