@@ -151,3 +151,24 @@ def test_wrapped_modules_in_inference_mode():
         for _ in range(2):
             result = net(x.to("hpu"))
     torch.testing.assert_close(result.cpu(), (x @ net.weight.detach().cpu().t() + net.bias.detach().cpu()), rtol=1e-5, atol=1e-5)
+
+
+def test_graphs_know_their_activations_and_parameters():
+    x, net = torch.randn(2, 3).to("hpu"), nn.Linear(3, 2).to("hpu")
+    graphed = torch.hpu.make_graphed_callables(net, (x,))
+    with pytest.raises(RuntimeError, match="run each backward before the next forward"):
+        (graphed(x).sum() + graphed(x * 2).sum()).backward()
+    wrapped = torch.hpu.wrap_in_hpu_graph(nn.Linear(3, 2).to("hpu").eval())
+    with torch.no_grad():
+        before = wrapped(x).cpu()
+        wrapped.weight = nn.Parameter(wrapped.weight * 2)
+        torch.testing.assert_close(wrapped(x).cpu(), 2 * before - wrapped.bias.cpu(), rtol=1e-4, atol=1e-5)
+
+
+def test_checkpoints_are_not_captured():
+    from torch.utils.checkpoint import checkpoint
+    part = nn.Sequential(nn.Linear(3, 3), nn.Dropout(.5)).to("hpu")
+    x = torch.randn(2, 3).to("hpu").requires_grad_(True)
+    with pytest.raises(RuntimeError, match="preserve_rng_state=False"):
+        hpu_torch.compile(lambda x: checkpoint(part, x, use_reentrant=False))(x)
+    checkpoint(part, x, use_reentrant=False).sum().backward()

@@ -55,6 +55,9 @@ def install():
     @functools.wraps(checkpoint)
     def checkpoint_(function, *args, **options):
         preserve = options.get("preserve_rng_state", True)
+        if preserve and _C.is_capturing(-1):
+            raise RuntimeError("what a checkpoint computes again would draw other random numbers in a graph that is captured or compiled: leave "
+                               "the checkpoint outside, or give it preserve_rng_state=False where nothing is drawn")
         function = _SameAutocast(function)
         return checkpoint(_SameNumbers(function) if preserve else function, *args, **options)
 

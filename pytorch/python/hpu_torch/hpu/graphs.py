@@ -121,6 +121,13 @@ def _modes(module):
     return parts, _C.autocast_enabled() and _C.autocast_dtype(), torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled()
 
 
+def _places(module):
+    """Where a module's parameters and buffers lie: others in their places are another graph's."""
+    if not isinstance(module, torch.nn.Module):
+        return ()
+    return tuple(t.data_ptr() for members in (module.parameters(), module.buffers()) for t in members)
+
+
 def _value(leaf):
     """An argument that is no tensor, so that what computes otherwise differs: numbers by their bits and types."""
     return (float, leaf.hex()) if isinstance(leaf, float) else (type(leaf), leaf)
@@ -190,7 +197,7 @@ def wrap_in_hpu_graph(module, asynchronous=True, disable_tensor_cache=False, has
         leaf_key = None if bypass_hpu_graphs or wants_gradients or is_current_stream_capturing() else _key(leaves)
         if leaf_key is None or not any(_is_hpu(leaf) for leaf in leaves):
             return function(*args, **kwargs)
-        key = (leaf_key, str(spec), _modes(module))
+        key = (leaf_key, str(spec), _modes(module), _places(module))
         if key not in cache:
             if max_graphs is not None and len(cache) >= max_graphs:
                 return function(*args, **kwargs)
@@ -252,6 +259,7 @@ def _graphed(function, sample_args, allow_unused):
     by_tensor = iter(grads_in)
     static_grads = [next(by_tensor) if t.requires_grad and grads_in else None for t in surface]
     statics = [o.detach() for o in outputs]
+    replayed = [0]
 
     class Graphed(torch.autograd.Function):
         @staticmethod
@@ -260,6 +268,8 @@ def _graphed(function, sample_args, allow_unused):
                 if static.data_ptr() != given.data_ptr() or static.stride() != given.stride():
                     static.detach().copy_(given)
             forward_graph.replay()
+            replayed[0] += 1
+            ctx.replay = replayed[0]
             results = tuple(s.clone(memory_format=torch.preserve_format) for s in statics)
             ctx.mark_non_differentiable(*(r for i, r in enumerate(results) if i not in differentiable))
             return results
@@ -267,6 +277,9 @@ def _graphed(function, sample_args, allow_unused):
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx, *grads):
+            if ctx.replay != replayed[0]:
+                raise RuntimeError("this graphed callable was called again before the backward of this call, and has the activations of "
+                                   "the later one: run each backward before the next forward")
             for static, i in zip(grads_out, differentiable):
                 static.zero_() if grads[i] is None else static.copy_(grads[i])
             if static_grads and grads_in:
