@@ -391,8 +391,11 @@ bool captureDrawing(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
       device = target->device().index();
     }
   if (!isCapturing(device)) return false;
-  TORCH_CHECK_NOT_IMPLEMENTED(target && isDrawnOnHost(op.operator_name().name), "hpu has no kernel for ",
-                              describeCall(op, stack), ", and what runs on the CPU cannot be captured");
+  const bool isDrawn = target && isDrawnOnHost(op.operator_name().name);
+  const std::string where = isDrawn ? "" : callSite();
+  TORCH_CHECK_NOT_IMPLEMENTED(isDrawn, "hpu has no kernel for ", describeCall(op, stack),
+                              where.empty() ? "" : ", called at " + where,
+                              ", and what runs on the CPU cannot be captured");
   torch::jit::Stack call(stack.end() - static_cast<int64_t>(arguments), stack.end());
   const std::vector<c10::Storage> storages = {target->storage()};
   Tensor result = *target;
