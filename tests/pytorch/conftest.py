@@ -25,6 +25,16 @@ def clean():
     yield
 
 
+@pytest.fixture(params=["eager", "lazy"])
+def mode(request):
+    """Each test in eager and in lazy mode, with fallback forbidden and nothing counted. A file: pytestmark = pytest.mark.usefixtures("mode")."""
+    torch.hpu.set_lazy(request.param == "lazy")
+    hpu_torch.fallback.allow("none")
+    hpu_torch.metrics.reset()
+    yield request.param
+    torch.hpu.set_lazy(False)
+
+
 @pytest.fixture
 def run_python(tmp_path):
     """Runs a program in a process of its own; its output, or a failure with what it said."""

@@ -13,12 +13,7 @@ from torch.nn import functional as F
 LARGEST = {fp8.E4M3: 240., fp8.E5M2: 57344.}  # Of Gaudi 2.
 
 
-@pytest.fixture(params=["eager", "lazy"], autouse=True)
-def mode(request):
-    torch.hpu.set_lazy(request.param == "lazy")
-    fallback.allow("none")
-    yield request.param
-    torch.hpu.set_lazy(False)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def values(dtype):

@@ -13,12 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 
-@pytest.fixture(params=["eager", "lazy"], autouse=True)
-def mode(request):
-    torch.hpu.set_lazy(request.param == "lazy")
-    fallback.allow("none")
-    yield request.param
-    torch.hpu.set_lazy(False)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 NAMES = {  # What Lightning, lightning-habana, optimum-habana, DeepSpeed, Accelerate and vLLM import.

@@ -4,18 +4,12 @@ import copy
 
 import pytest
 import torch
-from hpu_torch import fallback, metrics
+from hpu_torch import fallback
 from torch import nn
 from torch.nn import functional as F
 
 
-@pytest.fixture(params=["eager", "lazy"], autouse=True)
-def mode(request):
-    torch.hpu.set_lazy(request.param == "lazy")
-    fallback.allow("none")
-    metrics.reset()
-    yield request.param
-    torch.hpu.set_lazy(False)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def encoder():

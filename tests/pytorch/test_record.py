@@ -10,16 +10,7 @@ from hpu_torch import fallback, metrics
 from torch import nn
 from torch.nn import functional as F
 
-MODES = ["eager", "lazy"]
-
-
-@pytest.fixture(params=MODES, autouse=True)
-def mode(request):
-    torch.hpu.set_lazy(request.param == "lazy")
-    fallback.allow("none")
-    metrics.reset()
-    yield request.param
-    torch.hpu.set_lazy(False)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def numbers(*shape, dtype=torch.float32, seed=3):

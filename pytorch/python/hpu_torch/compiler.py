@@ -19,6 +19,7 @@ from . import _C
 from .fp8 import is_fp8_enabled
 from .hpu.graphs import _is_hpu, _modes, _sharing, _value
 
+
 class _Executor:
     """An aten graph: captured once, then launched on the tensors that it is given. `writes`: pairs of a result and the argument
     that it is written to."""

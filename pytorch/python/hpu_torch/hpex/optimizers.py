@@ -8,6 +8,14 @@ from torch.optim import SGD, Adagrad, Optimizer
 from .. import core
 
 
+def _loss_of(closure):
+    """What a step's closure gives; None without one."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 def _with_gradients(group):
     """(parameters, gradients) of a group, of those that have one."""
     parameters = [p for p in group["params"] if p.grad is not None]
@@ -26,10 +34,7 @@ class FusedAdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss_of(closure)
         for group in self.param_groups:
             parameters, gradients = _with_gradients(group)
             if not parameters:
@@ -97,10 +102,7 @@ class FusedLamb(Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss_of(closure)
         clip, bound = None, self.defaults["max_grad_norm"]
         if bound is not None:
             every = [g for group in self.param_groups for g in _with_gradients(group)[1]]
