@@ -73,7 +73,7 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
   static StatusOr<std::shared_ptr<CaptureState>> begin(const std::shared_ptr<StreamState>& origin);
   explicit CaptureState(std::shared_ptr<DeviceState> device);
 
-  using Owners = std::vector<std::shared_ptr<const void>>;
+  using Owners = driver::Owners;
   /// Records work of a stream of the capture; the index of the operation.
   StatusOr<uint32_t> add(const StreamState& stream, driver::Work work, std::string label, Owners owners,
                          std::shared_ptr<ExecutableState> executable = nullptr,

@@ -67,7 +67,7 @@ void forEachHostRange(driver::Work& work, HostSide side, WorkRange range) {
 }
 
 std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const Instance* instance,
-                                  std::vector<std::shared_ptr<const void>> owners, KnownMemory& known) {
+                                  driver::Owners owners, KnownMemory& known) {
   auto isOwner = [&](const void* found) {
     for (const auto& owner : owners)
       if (owner.get() == found) return true;

@@ -42,7 +42,7 @@ using KnownMemory = std::unordered_map<const void*, KeptOwner>;
 /// Finds out which of `owners` are memory that `work` uses, for itself and for later work of the same
 /// capture. Takes the locks of the device's memory and of its host memory.
 std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const Instance* instance,
-                                  std::vector<std::shared_ptr<const void>> owners, KnownMemory& known);
+                                  driver::Owners owners, KnownMemory& known);
 /// Drops the memory that neither `work` nor `memory` is.
 void dropUnused(driver::Work& work, const Instance* instance, std::vector<WorkMemory>& memory,
                 std::vector<KeptOwner>& owners);

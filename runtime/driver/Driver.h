@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/HandedOver.h"
 #include "hpu/device.h"
 #include "hpu/external_work.h"
 #include "hpu/memory.h"
@@ -56,13 +57,18 @@ struct Fill {
   int64_t bytes = 0;
   int32_t elementBytes = 1;
 };
+/// Of a launch, by section.
+using Addresses = base::HandedOverVector<DeviceAddress>;
+/// What work keeps alive until it is done.
+using Owners = base::HandedOverVector<std::shared_ptr<const void>>;
+
 /// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM); of an input or output
 /// it may be one of host memory (HostWindow.h), as those of CopyOnDevice and Fill may.
 /// signals[i] is an output of the program whose last write has a ticket of its own: the launch's
 /// plus 1 + i. It is done no later than the launch.
 struct Launch {
   ProgramId program = 0;
-  std::vector<DeviceAddress> sections;
+  Addresses sections;
   std::vector<uint32_t> signals;
   /// What the engines do for it, in device time without starts and waits; the driver fills it in. Says whether the host
   /// has as much to do as for another launch.

@@ -472,7 +472,7 @@ Status ExecutableState::capture(CaptureState& capture, const std::shared_ptr<Str
   for (const OutputEvent& event : events)
     if (event.event.state()->shared()) return capture.refuse("an output's event", kSharedInCapture);
   if (run.shared) HPU_RETURN_IF_ERROR(capture.orderBehindLast(*stream, self));
-  const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
+  const driver::Owners owners = staged.empty() ? driver::Owners() : run.owners;
   HPU_ASSIGN(uint32_t operation,
              capture.add(*stream, std::move(work), std::string(run.label), std::move(run.owners), self, instance));
   uint32_t signal = 0;
@@ -480,7 +480,7 @@ Status ExecutableState::capture(CaptureState& capture, const std::shared_ptr<Str
     if (!isStaged(staged, event.output))
       event.event.state()->setCaptured({capture.weak_from_this(), operation, signal++, true});
   for (const Staged& stage : staged) {
-    std::vector<Owner> kept = owners;
+    driver::Owners kept = owners;
     kept.push_back(stage.buffer->allocation());
     HPU_RETURN_IF_ERROR(capture.add(*stream, copyBack(stage), "in-place output", std::move(kept)).status());
   }
@@ -537,7 +537,7 @@ StatusOr<std::shared_ptr<TicketHandle>> ExecutableState::submitStaged(const std:
   // Of the launch itself, which is kept for the sake of its signals.
   if (items[0].kept) tickets.push_back({0, driver::BatchItem::kNone, base::makeProcessOwned<TicketHandle>(device_, 0)});
   items.back().kept = true;
-  auto owners = std::make_shared<std::vector<Owner>>(std::move(run.owners));
+  auto owners = std::make_shared<driver::Owners>(std::move(run.owners));
   HPU_ASSIGN(auto last, stream->submitBatch(items, std::move(owners), tickets));
   for (size_t i = 0; i < events.size(); ++i) events[i].event.state()->set(std::move(tickets[i].handle), stream);
   return last;

@@ -61,8 +61,8 @@ class ExecutableState {
   using Shown = std::vector<std::shared_ptr<BufferState>>;
   /// One launch.
   struct Run {
-    std::vector<driver::DeviceAddress> sections;
-    std::vector<Owner> owners;
+    driver::Addresses sections;
+    driver::Owners owners;
     std::vector<size_t> inPlace;
     bool shared = true;
     bool growing = false;    ///< As LaunchPlan's: the workspace gets its addresses when it is enqueued.
@@ -114,7 +114,7 @@ class ExecutableState {
   std::shared_ptr<Instance> fixed_;                    ///< Of a recipe of fixed sizes; else null ...
   std::unique_ptr<InstanceCache> instances_;           ///< ... and these, which null is of a recipe of fixed sizes.
   std::vector<std::shared_ptr<BufferState>> buffers_;  ///< Constants, workspace of fixed size, persistent.
-  std::vector<driver::DeviceAddress> sections_;        ///< By section; 0 where a launch binds it.
+  driver::Addresses sections_;                         ///< By section; 0 where a launch binds it.
   bool reservesWorkspace_ = true;                      ///< Launches may do without one of their own.
   bool keepsState_ = false;                            ///< Launches share memory besides the workspace.
 

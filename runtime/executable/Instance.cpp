@@ -83,7 +83,7 @@ int64_t Instance::boundBytes(size_t index) const {
   return section.kind == SectionKind::kWorkspace ? static_cast<int64_t>(section.bytes) : 0;
 }
 
-void Instance::placeWorkspace(std::vector<driver::DeviceAddress>& sections, uint64_t address) const {
+void Instance::placeWorkspace(driver::Addresses& sections, uint64_t address) const {
   for (size_t s = 0; s < program_->sections.size(); ++s) {
     const Section& section = program_->sections[s];
     if (section.kind != SectionKind::kWorkspace) continue;
@@ -92,7 +92,7 @@ void Instance::placeWorkspace(std::vector<driver::DeviceAddress>& sections, uint
   }
 }
 
-Status Instance::checkSections(const std::vector<driver::DeviceAddress>& sections) const {
+Status Instance::checkSections(const driver::Addresses& sections) const {
   const recipe::Program& program = *program_;
   auto meet = [&](size_t a, size_t b) {
     return sections[a] < sections[b] + static_cast<uint64_t>(boundBytes(b)) &&

@@ -50,10 +50,10 @@ class Instance {
   /// Bytes of a section that a launch may bind (the tensor's, or workspace); 0 for others.
   int64_t boundBytes(size_t section) const;
   /// Puts the workspace's sections behind one another from `address` on.
-  void placeWorkspace(std::vector<driver::DeviceAddress>& sections, uint64_t address) const;
+  void placeWorkspace(driver::Addresses& sections, uint64_t address) const;
   /// Whether a launch may use these addresses as they are: aligned, and no output where other
   /// memory of the launch is.
-  Status checkSections(const std::vector<driver::DeviceAddress>& sections) const;
+  Status checkSections(const driver::Addresses& sections) const;
   /// "input 0: 'x', 1x3xf32".
   std::string tensorText(bool isOutput, size_t index) const;
   LaunchPlans& plans() { return plans_; }

@@ -20,7 +20,7 @@ class BufferState;
 struct LaunchPlan {
   std::vector<uint64_t> inputs, outputs;
   uint64_t workspace = 0;
-  std::vector<driver::DeviceAddress> sections;  ///< Without staging.
+  driver::Addresses sections;  ///< Without staging.
   std::vector<std::weak_ptr<BufferState>> buffers;
   std::vector<BoundMemory> host;  ///< Tensors in host memory, without owners: these are found each time.
   std::vector<size_t> inPlace;    ///< Outputs that lie over inputs.

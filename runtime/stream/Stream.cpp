@@ -243,7 +243,7 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
       direction != CopyDirection::kOnDevice)
     return invalidArgument(base::strCat("copyMany: ", static_cast<int>(direction), " is no direction"));
   // Neighbouring ranges mostly lie in the same memory.
-  std::vector<Owner> owners;
+  driver::Owners owners;
   auto own = [&](Owner owner) {
     auto last = owners.rbegin();
     bool known = last != owners.rend() && (*last == owner || (++last != owners.rend() && *last == owner));

@@ -29,7 +29,7 @@ class Holding {
   Holding& operator=(const Holding&) = delete;
 
   Owner first, second;  ///< Most work has no more.
-  std::vector<Owner> more;
+  driver::Owners more;
 
  private:
   const std::shared_ptr<DeviceState> device_;
@@ -55,7 +55,7 @@ StreamState::~StreamState() {
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
-                                                            std::vector<Owner> owners) try {
+                                                            driver::Owners owners) try {
   HPU_RETURN_IF_ERROR(device_->checkProcess());
   if (auto capture = this->capture()) {
     HPU_RETURN_IF_ERROR(capture->add(*this, std::move(work), std::move(label), std::move(owners)).status());

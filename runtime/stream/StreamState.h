@@ -37,8 +37,7 @@ class StreamState {
 
   /// Enqueues work that starts no earlier than what the calling thread has observed. `owners` are
   /// released when it is done. Null when the work was captured instead.
-  StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
-                                                 std::vector<std::shared_ptr<const void>> owners);
+  StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label, driver::Owners owners);
   /// The same with at most two owners, which may be null, at the cost of one allocation.
   StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
                                                  std::shared_ptr<const void> owner, std::shared_ptr<const void> other);

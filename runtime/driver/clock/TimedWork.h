@@ -83,7 +83,7 @@ struct ClockItem {
   int32_t priority = 0;
   Picoseconds earliest = 0;  ///< Starts no earlier.
   TimedWork work;
-  std::string label;
+  std::string label;  ///< Empty for a launch: its program's name.
 };
 
 /// What an observer (the trace) gets for each resolved transfer and launch.

@@ -8,6 +8,7 @@
 
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
+#include "base/HandedOver.h"
 #include "base/HostMemory.h"
 #include "base/Parallel.h"
 #include "base/Settings.h"
@@ -410,7 +411,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   item.priority = options.priority;
   item.earliest = (options.earliestStartNs + clockProfile_.submitNs) * kPsPerNs;
   item.work = std::move(timed);
-  item.label = options.label;
+  if (!loaded || options.label != loaded->program->name) item.label = options.label;  // Else the trace knows it.
   std::shared_ptr<ExternalWork> external;
   bool beginNow = false;
   if (const auto* away = std::get_if<External>(&work)) {
@@ -419,7 +420,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
     beginNow = beginNow && deviceFailure(work).ok();
   }
   std::shared_ptr<const void> keepAlive = std::move(options.keepAlive);
-  if (loaded) keepAlive = std::make_shared<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
+  if (loaded) keepAlive = base::makeHandedOver<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
   return executor_->submit(
       queue, std::move(work), std::move(keepAlive), std::move(options.label),
       [&](Ticket ticket, const ExternalWork* before) {
@@ -492,7 +493,7 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     clockItem.label = item.label;
     timed.push_back(std::move(clockItem));
     if (i + 1 == items.size())
-      entry.keepAlive = loaded ? std::make_shared<LaunchHold>(LaunchHold{std::move(options.keepAlive), loaded})
+      entry.keepAlive = loaded ? base::makeHandedOver<LaunchHold>(LaunchHold{std::move(options.keepAlive), loaded})
                                : std::move(options.keepAlive);
     else
       entry.keepAlive = std::move(loaded);

@@ -22,9 +22,10 @@ void traceLaunch(uint32_t device, const ResolvedWork& work, const TimedProgram& 
   record.launch = work.item.ticket;
   record.queue = work.item.queue;
   record.queueName = work.queueName;
+  const std::string& name = work.item.label.empty() ? launch.program->name : work.item.label;
   std::string label;  // With the sizes: one recipe's launches differ in them.
-  if (launch.sizes) label = work.item.label + " (" + *launch.sizes + ")";
-  record.label = launch.sizes ? std::string_view(label) : std::string_view(work.item.label);
+  if (launch.sizes) label = name + " (" + *launch.sizes + ")";
+  record.label = launch.sizes ? label : name;
   record.program = launch.program;
   record.queues = &launch.timeline->queues;
   record.intervals = &work.placement->intervals(*launch.timeline);

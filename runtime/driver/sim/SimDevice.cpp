@@ -39,7 +39,7 @@ class SimProgram final : public LoadedProgram {
 
   using CheckBudget = base::FunctionRef<Status(DeviceAddress, int64_t)>;
   Status run(const Hbm& hbm, const Launch& launch, CheckBudget checkBudget, QueueExecutor::Signal signal) {
-    const std::vector<DeviceAddress>& sections = launch.sections;
+    const Addresses& sections = launch.sections;
     std::vector<std::byte*> bases(sections.size(), nullptr);
     for (size_t i = 0; i < sections.size(); ++i)
       if (program_->sections[i].kind != recipe::SectionKind::kSram)
