@@ -210,6 +210,7 @@ void CachingAllocator::addSegment(hpu::Buffer buffer, bool isSmall, c10::StreamI
 }
 
 void CachingAllocator::freeDone(bool wait) {
+  if (waiting_.empty()) return;
   // Asked, and not waited for with Event::synchronize: that would take a failure of the stream, which is its user's to
   // see. Work that has failed, or was dropped by a reset, uses the memory no more.
   auto isDone = [](const hpu::Event& event) {

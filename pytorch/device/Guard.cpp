@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What libtorch asks of a device type: its allocator and its guard (current device, streams, events).
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include <c10/core/Allocator.h>
@@ -121,11 +122,12 @@ c10::Allocator* allocator() {
 void noteSizes(const c10::Storage& storage, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   Block* block = sizes.size() < 2 ? nullptr : blockOf(storage.data_ptr());
   if (!block) return;
+  block->sizes.assign(sizes.begin(), sizes.end());
+  if (std::is_sorted(strides.begin(), strides.end(), std::greater<>())) return;  // Nearly always.
   c10::SmallVector<size_t, 5> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
-  block->sizes.clear();
-  for (size_t d : order) block->sizes.push_back(sizes[d]);
+  for (size_t d = 0; d < order.size(); ++d) block->sizes[d] = sizes[order[d]];
 }
 Block* blockOf(const c10::DataPtr& data) {
   return data.get_deleter() == &deleteBlock ? static_cast<Block*>(data.get_context()) : nullptr;
