@@ -13,6 +13,7 @@
 
 #include "pytorch/device/Fallback.h"
 #include "pytorch/device/Runtime.h"
+#include "pytorch/record/Structured.h"
 #include "pytorch/record/Translate.h"
 #include "pytorch/record/WordMap.h"
 
@@ -73,7 +74,7 @@ Tables& tables() {
   return instance;
 }
 
-const OpEntry& entryOf(const c10::OperatorHandle& op) {
+const OpEntry& makeEntry(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   std::lock_guard<std::mutex> lock(tables().mutex);
   std::unique_ptr<OpEntry>& entry = tables().ops[&schema];
@@ -82,6 +83,7 @@ const OpEntry& entryOf(const c10::OperatorHandle& op) {
   entry->name = toString(op.operator_name());
   if (entry->name.rfind("aten::", 0) == 0) entry->row = findRow(std::string_view(entry->name).substr(6));
   if (entry->name.rfind("hpu::", 0) == 0) entry->row = findRow(entry->name);
+  if (!entry->row) entry->row = structuredRow(op);
   if (!entry->row) return *entry;
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
@@ -104,6 +106,20 @@ const OpEntry& entryOf(const c10::OperatorHandle& op) {
   entry->hasMeta = op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) &&
                    !(entry->row->flags & Row::kOwnShapes) && entry->name != "aten::_copy_from";
   return *entry;
+}
+
+/// Entries stay for ever, so a thread keeps those that it used last.
+const OpEntry& entryOf(const c10::OperatorHandle& op) {
+  struct Used {
+    const c10::FunctionSchema* schema;
+    const OpEntry* entry;
+  };
+  constexpr size_t kMost = 256;
+  thread_local Used used[kMost] = {};
+  const c10::FunctionSchema* schema = &op.schema();
+  Used& found = used[reinterpret_cast<uintptr_t>(schema) / alignof(c10::FunctionSchema) / 8 % kMost];
+  if (found.schema != schema) found = {schema, &makeEntry(op)};
+  return *found.entry;
 }
 
 /// Numbers that tell signatures apart, gathered while a call's arguments are looked at.

@@ -120,7 +120,7 @@ def test_calls_are_counted_by_their_lines():
     assert all(site.startswith(__file__) for site in fallback.counts()["aten::multilabel_margin_loss_forward"]["sites"])
     y = x.clone().requires_grad_()
     y.polygamma(2).sum().backward()
-    assert "autograd's backward" in fallback.counts()["aten::polygamma.out"]["sites"]
+    assert "autograd's backward" in fallback.counts()["aten::polygamma"]["sites"]
     assert "aten::special_ndtri.out" in fallback.report() and "test_fallback.py" in fallback.report()
     fallback.reset()
     x.clone().t()[1:].contiguous().view(-1)[3:].cpu()

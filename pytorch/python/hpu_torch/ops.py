@@ -5,7 +5,7 @@ from . import _C
 HEAD = """# aten ops
 
 Generated from the plug-in's table (`pytorch/record/ops`); `python3 -m hpu_torch.ops` prints this page. Functional and in-place forms of
-structured ops come here as their `.out`, so that they are not listed. Whatever is not here runs on the CPU and is counted
+structured ops use the row of their `.out`, so that they are not listed. Whatever is not here runs on the CPU and is counted
 ([pytorch.md](pytorch.md)); so does a call that a row refuses. Views, tensors without values, random numbers and copies are no
 rows: they are the device layer's. Tensors of float64 and complex numbers are the CPU's.
 """
