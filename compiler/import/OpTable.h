@@ -37,6 +37,7 @@ llvm::ArrayRef<OpRow> normalizationRows();
 llvm::ArrayRef<OpRow> quantizationRows();
 llvm::ArrayRef<OpRow> integerProductRows();
 llvm::ArrayRef<OpRow> indexingRows();
+llvm::ArrayRef<OpRow> lossRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op);
