@@ -96,16 +96,18 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   return *this;
 }
 
-Graph::Graph(std::string_view name) : Graph() {
-  impl_->context = importer::makeContext();
-  OpBuilder builder(impl_->context.get());
+Graph::Graph(std::string_view name) : Graph(GraphAccess::empty(importer::makeContext(), name)) {}
+
+Graph GraphAccess::empty(std::shared_ptr<MLIRContext> context, std::string_view name) {
+  OpBuilder builder(context.get());
   Location location = NameLoc::get(builder.getStringAttr(name.empty() ? "graph" : name));
-  impl_->module = ModuleOp::create(location);
-  (*impl_->module)->setAttr("hpu.model", builder.getStringAttr(name));
-  builder.setInsertionPointToEnd(impl_->module->getBody());
+  importer::OwningModule module = ModuleOp::create(location);
+  (*module)->setAttr("hpu.model", builder.getStringAttr(name));
+  builder.setInsertionPointToEnd(module->getBody());
   auto function = func::FuncOp::create(builder, location, "main", builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(function.addEntryBlock());
   func::ReturnOp::create(builder, location);
+  return make(std::move(context), std::move(module));
 }
 
 /// One of the graphs that share it goes.

@@ -31,6 +31,8 @@ struct Graph::Impl {
 struct GraphAccess {
   /// A graph around an imported module. `module` must be of `context`.
   static Graph make(std::shared_ptr<mlir::MLIRContext> context, importer::OwningModule module);
+  /// A graph without inputs and outputs.
+  static Graph empty(std::shared_ptr<mlir::MLIRContext> context, std::string_view name);
   /// The same graph, which lives as long as any of them.
   static Graph share(const Graph& graph);
   static void release(std::unique_ptr<Graph::Impl> impl);

@@ -163,6 +163,7 @@ class NodeContext {
 
   mlir::OpBuilder& builder() { return builder_; }
   mlir::MLIRContext* context() { return builder_.getContext(); }
+  mlir::Location location() const { return location_; }
 
  private:
   friend class OnnxImporter;

@@ -38,6 +38,7 @@ llvm::ArrayRef<OpRow> quantizationRows();
 llvm::ArrayRef<OpRow> integerProductRows();
 llvm::ArrayRef<OpRow> indexingRows();
 llvm::ArrayRef<OpRow> lossRows();
+llvm::ArrayRef<OpRow> samplingRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op);

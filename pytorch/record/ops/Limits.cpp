@@ -16,7 +16,7 @@ const std::vector<Limit>& opLimits() {
       {"__lshift__ __rshift__ __ilshift__ __irshift__ bitwise_left_shift bitwise_right_shift", "floats"},
       {"convolution convolution_backward", "integers; operands without elements"},
       {"gcd lcm", "bool"},
-      {"grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward", "bicubic samples"},
+      {"grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward", "no elements"},
       {"histc", "integers"},
       {"index", "masks: the size of the result depends on their values"},
       {"index_reduce", "bool"},
