@@ -20,8 +20,7 @@ using shape::DimExpr;
 /// The operands of a formula, and the names that their sizes are made of.
 class Operands {
  public:
-  /// `bounds`: of the model's free dimensions.
-  explicit Operands(const std::vector<Value>& inputs, const NodeContext& node) : inputs_(inputs) {
+  explicit Operands(const std::vector<Value>& inputs) : inputs_(inputs) {
     std::set<std::string> names;
     for (Value input : inputs) {
       std::vector<DimExpr> sizes;
@@ -34,7 +33,29 @@ class Operands {
       sizes_.push_back(std::move(sizes));
     }
     names_.assign(names.begin(), names.end());
-    chooseSamples(node);
+    chooseSamples();
+  }
+
+  /// Sizes that are far from each other and from usual numbers, and of which none follows from another one in a simple
+  /// way.
+  void chooseSamples() {
+    constexpr int64_t kSamples[3][2] = {{101, 12}, {211, 26}, {67, 18}};
+    samples_.resize(names_.empty() ? 1 : 3);
+    for (size_t k = 0; k < samples_.size(); ++k)
+      for (size_t n = 0; n < names_.size(); ++n)
+        samples_[k][names_[n]] = kSamples[k][0] + kSamples[k][1] * static_cast<int64_t>(n);
+  }
+  /// The same within the bounds of the model's sizes, for a formula that has no meaning beyond. False: they are too
+  /// narrow.
+  bool chooseWithinBounds(const NodeContext& node) {
+    constexpr int64_t kBelow[3][2] = {{0, 1}, {3, 3}, {4, 6}};
+    for (size_t k = 0; k < samples_.size(); ++k)
+      for (size_t n = 0; n < names_.size(); ++n) {
+        int64_t& size = samples_[k][names_[n]];
+        size = std::min(size, node.most(DimExpr::symbol(names_[n])) - kBelow[k][0] - kBelow[k][1] * static_cast<int64_t>(n));
+        if (size < 1) return false;
+      }
+    return true;
   }
 
   bool isAnonymous() const { return isAnonymous_; }  ///< A size has no name.
@@ -75,18 +96,6 @@ class Operands {
   }
 
  private:
-  /// Sizes that are far from each other and from usual numbers, as far as the bounds allow.
-  void chooseSamples(const NodeContext& node) {
-    constexpr int64_t kSteps[3][2] = {{101, 12}, {211, 26}, {67, 18}};
-    samples_.resize(names_.empty() ? 1 : 3);
-    for (size_t k = 0; k < samples_.size(); ++k)
-      for (size_t n = 0; n < names_.size(); ++n) {
-        const int64_t most = node.most(DimExpr::symbol(names_[n]));
-        const int64_t wanted = kSteps[k][0] + kSteps[k][1] * static_cast<int64_t>(n);
-        samples_[k][names_[n]] = wanted <= most ? wanted : std::max<int64_t>(1, most - static_cast<int64_t>(k));
-      }
-  }
-
   const std::vector<Value>& inputs_;
   std::vector<std::vector<DimExpr>> sizes_;  ///< By input.
   std::vector<std::string> names_;
@@ -152,9 +161,11 @@ std::vector<Value> insert(NodeContext& node, const Operands& operands, const Bui
 
 void composed(NodeContext& node, const std::vector<Value>& inputs, const Formula& formula) {
   if (node.failed()) return;
-  const Operands operands(inputs, node);
+  Operands operands(inputs);
   if (operands.isAnonymous()) return node.needsSize("a size that has no name");
   StatusOr<Built> built = buildForAllSizes(node, operands, formula);
+  if (!built.ok() && operands.isFree() && operands.chooseWithinBounds(node))
+    built = buildForAllSizes(node, operands, formula);
   if (!built.ok()) {
     const std::string reason(built.status().message());
     if (built.status().code() == StatusCode::kInvalidArgument) return node.invalid(reason);
