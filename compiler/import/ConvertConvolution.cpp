@@ -200,6 +200,7 @@ Value convolveImage(NodeContext& node, Value input, Value weights, bool exact = 
 
 void convertConv(NodeContext& node) {
   Value input = node.input(0);
+  if (input && node.rank(input) > 4) return convertConvVolume(node);
   Value result = convolveImage(node, input, node.input(1));
   if (!result) return;
   int64_t rank = node.rank(input);
@@ -212,8 +213,8 @@ void convertConv(NodeContext& node) {
 void convertPool(NodeContext& node) {
   Value input = node.input(0);
   if (!input) return;
-  if (node.wants(1)) return node.unsupported("the second output (indices)");
   int64_t rank = node.rank(input);
+  if (rank > 4 || node.wants(1)) return convertPoolVolume(node);
   Value x = asImage(node, input);
   std::optional<Window> w = readWindow(node, x, rank, {});
   if (!w) return;
@@ -444,10 +445,10 @@ void convertResize(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Conv", 1, kNewestOpset, convertConv, "", "one and two spatial dimensions, floats"},
-    {"ConvTranspose", 1, kNewestOpset, convertConv, "", "one and two spatial dimensions, floats"},
-    {"MaxPool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions, no indices"},
-    {"AveragePool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions"},
+    {"Conv", 1, kNewestOpset, convertConv, "", "one to three spatial dimensions, floats"},
+    {"ConvTranspose", 1, kNewestOpset, convertConv, "", "one to three spatial dimensions, floats"},
+    {"MaxPool", 1, kNewestOpset, convertPool, "", "one to three spatial dimensions"},
+    {"AveragePool", 1, kNewestOpset, convertPool, "", "one to three spatial dimensions"},
     {"GlobalAveragePool", 1, kNewestOpset, convertGlobalPool, "reduce_mean", "one or more spatial dimensions"},
     {"GlobalMaxPool", 1, kNewestOpset, convertGlobalPool, "reduce_max", "one or more spatial dimensions"},
     {"Resize", 10, kNewestOpset, convertResize, "",

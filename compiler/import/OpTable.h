@@ -39,6 +39,7 @@ llvm::ArrayRef<OpRow> integerProductRows();
 llvm::ArrayRef<OpRow> indexingRows();
 llvm::ArrayRef<OpRow> lossRows();
 llvm::ArrayRef<OpRow> samplingRows();
+llvm::ArrayRef<OpRow> volumeRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op);
@@ -47,6 +48,9 @@ std::vector<const OpRow*> allRows();
 /// The convolution that the attributes of a node describe, without bias, of operands that may be other values
 /// than the node's own; null after a failure, which is then recorded. `exact`: they are integers that stand in floats.
 Value convolve(NodeContext& node, Value input, Value weights, bool exact = false);
+/// Convolutions and pooling with three spatial dimensions, and pooling with positions.
+void convertConvVolume(NodeContext& node);
+void convertPoolVolume(NodeContext& node);
 /// Shape arithmetic on sizes that may be free: true when the outputs were set from the elements of the
 /// inputs. A false leaves the node untouched.
 bool convertSymbolically(NodeContext& node);
