@@ -39,6 +39,7 @@ llvm::ArrayRef<OpRow> integerProductRows();
 llvm::ArrayRef<OpRow> indexingRows();
 llvm::ArrayRef<OpRow> lossRows();
 llvm::ArrayRef<OpRow> samplingRows();
+llvm::ArrayRef<OpRow> signalRows();
 llvm::ArrayRef<OpRow> volumeRows();
 
 /// The row of an op, whatever the opset; null when there is none.
