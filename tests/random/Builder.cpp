@@ -315,7 +315,7 @@ bool Builder::emit(const std::string& op, const std::vector<std::string>& inputs
 std::vector<Generator> allGenerators() {
   std::vector<Generator> all;
   for (const auto* list : {&elementwiseGenerators(), &movementGenerators(), &shapeGenerators(), &productGenerators(),
-                           &reductionGenerators(), &patternGenerators()})
+                           &reductionGenerators(), &samplingGenerators(), &patternGenerators()})
     all.insert(all.end(), list->begin(), list->end());
   return all;
 }

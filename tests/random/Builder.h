@@ -100,6 +100,7 @@ const std::vector<Generator>& movementGenerators();
 const std::vector<Generator>& shapeGenerators();
 const std::vector<Generator>& productGenerators();
 const std::vector<Generator>& reductionGenerators();
+const std::vector<Generator>& samplingGenerators();
 /// Their names begin with "pattern:".
 const std::vector<Generator>& patternGenerators();
 std::vector<Generator> allGenerators();

@@ -137,9 +137,13 @@ Attributes attributesOf(Builder& b, const Window& window) {
   return attributes;
 }
 
-/// [N, C, ...] with one or two spatial dimensions.
+/// [N, C, ...] with one to three spatial dimensions.
 Shape imageShape(Builder& b, int64_t channels) {
   Shape shape = {b.rng.between(1, 3), channels};
+  if (b.rng.chance(0.15)) {
+    for (int d = 0; d < 3; ++d) shape.push_back(b.rng.between(1, 7));
+    return shape;
+  }
   bool isOne = b.rng.chance(0.3);
   for (int d = 0; d < (isOne ? 1 : 2); ++d) shape.push_back(b.rng.pick(Ints{1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 31}));
   return shape;
@@ -186,6 +190,10 @@ bool pool(Builder& b, const std::string& op) {
   attributes.push_back({"kernel_shape", window.kernel});
   if (b.opset() >= 10 && b.rng.chance(0.4)) attributes.push_back({"ceil_mode", int64_t{1}});
   if (!isMax && b.rng.chance(0.4)) attributes.push_back({"count_include_pad", int64_t{1}});
+  if (isMax && b.rng.chance(0.2)) {
+    if (b.rng.chance(0.3)) attributes.push_back({"storage_order", int64_t{1}});
+    return b.emit(op, {x}, {.ulps = 0}, attributes, 2);
+  }
   return b.emit(op, {x}, isMax ? Local{.ulps = 0} : kSum, attributes);
 }
 
