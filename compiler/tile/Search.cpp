@@ -43,6 +43,46 @@ struct Unit {
   size_t chosen = 0;
 };
 
+/// The parts of a program that pricing reads, with one section for all HBM that is written. A training step has
+/// hundreds of outputs, and what finds conflicts keeps tables by section, anew for every schedule that is priced.
+recipe::Program inFewSections(const recipe::Program& program) {
+  using recipe::SectionKind;
+  recipe::Program few;
+  few.target = program.target;
+  few.kernels = program.kernels;
+  few.ops = program.ops;
+  auto forEachOperand = [&](auto visit) {
+    for (recipe::Op& op : few.ops)
+      for (uint32_t number = 0; recipe::Operand* operand = recipe::operandAt(op, number); ++number)
+        if (operand->section < program.sections.size()) visit(*operand);
+  };
+  std::vector<uint64_t> bytes(program.sections.size(), 0);
+  forEachOperand([&](const recipe::Operand& operand) {
+    bytes[operand.section] = std::max(bytes[operand.section], operand.offset + recipe::operandSpanBytes(operand));
+  });
+  std::map<SectionKind, uint32_t> shared;
+  std::vector<std::pair<uint32_t, uint64_t>> moved;  // By section: to which one, and by how many bytes.
+  for (size_t s = 0; s < program.sections.size(); ++s) {
+    recipe::Section section = program.sections[s];
+    // Prices depend on the size of what is in SRAM.
+    const bool isShared = section.kind != SectionKind::kSram;
+    if (section.kind == SectionKind::kOutput || section.kind == SectionKind::kPersistent)
+      section.kind = SectionKind::kWorkspace;
+    const auto next = static_cast<uint32_t>(few.sections.size());
+    const uint32_t to = isShared ? shared.try_emplace(section.kind, next).first->second : next;
+    if (to == next) few.sections.push_back({section.kind, recipe::kNone, isShared ? 0 : section.bytes});
+    moved.emplace_back(to, isShared ? few.sections[to].bytes : 0);
+    if (isShared)
+      few.sections[to].bytes += (bytes[s] + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
+  }
+  forEachOperand([&](recipe::Operand& operand) {
+    const auto [section, offset] = moved[operand.section];
+    operand.section = section;
+    operand.offset += offset;
+  });
+  return few;
+}
+
 class Search {
  public:
   Search(const plan::IssueContext& context, const std::vector<SearchUnit>& units, const std::vector<SearchLink>& links,
@@ -402,16 +442,20 @@ class Search {
 
   bool isCancelled() const { return options_.isCancelled && options_.isCancelled(); }
 
+  /// What was priced before counts as if it were priced again: the budget bounds what is looked at.
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
     if (isCancelled()) return cancelled("the search for tiles was cancelled");
     std::vector<const std::vector<SlicedCommand>*> commands;
+    std::vector<size_t> asked = {from};
     for (size_t u = from; u < to; ++u) {
       commands.push_back(&commandsOf(units_[u], units_[u].chosen));
       pricedCommands_ += static_cast<int64_t>(commands.back()->size());
+      asked.push_back(units_[u].chosen);
     }
     ++priced_;
+    if (const auto known = times_.find(asked); known != times_.end()) return known->second;
     HPU_ASSIGN(plan::Issued issued, plan::issueCommands(context_, commands, options_.slice));
-    return issued.time;
+    return times_[std::move(asked)] = issued.time;
   }
 
   std::vector<size_t> choices() const {
@@ -430,6 +474,8 @@ class Search {
   std::vector<Unit> units_;
   std::vector<int> dims_;  ///< By unit: along which it is cut at first.
   std::map<std::tuple<size_t, int, size_t, int>, bool> follows_;
+  std::map<std::vector<size_t>, Picoseconds>
+      times_;  ///< By the first unit, and what is chosen for it and those behind.
   int64_t priced_ = 0, pricedCommands_ = 0;
 };
 
@@ -437,7 +483,9 @@ class Search {
 
 StatusOr<Tiling> searchTiles(const plan::IssueContext& context, const std::vector<SearchUnit>& units,
                              const std::vector<SearchLink>& links, const SearchOptions& options) {
-  return Search(context, units, links, options).run();
+  const recipe::Program program = inFewSections(context.program);
+  const plan::IssueContext few{program, context.reads, context.target, context.clock};
+  return Search(few, units, links, options).run();
 }
 
 }  // namespace hpu::tile

@@ -207,5 +207,25 @@ TEST(Search, IsDeterministicAndEndsWithinItsBudget) {
   EXPECT_GE(chain.search({.windows = 1}).time, a.time);
 }
 
+TEST(Search, PricesResultsInSectionsOfTheirOwnLikePartsOfOne) {
+  Chain chain(8, {4, 1024, 1024}, 45), apart = chain;
+  // Layers that follow each other lie at the same offset of two sections, as outputs of a program do.
+  const auto bytes = apart.program.sections[kWorkspace].bytes / 8;
+  for (recipe::Op& op : apart.program.ops)
+    for (uint32_t number = 0; recipe::Operand* operand = recipe::operandAt(op, number); ++number)
+      if (operand->section == kWorkspace) {
+        operand->section = static_cast<uint32_t>(kSram + 1 + operand->offset / bytes);
+        operand->offset = 0;
+      }
+  for (uint32_t layer = 0; layer < 8; ++layer) apart.program.sections.push_back({SectionKind::kOutput, layer, bytes});
+  const SearchOptions options{.sramBytes = chain.target.sramBytes};
+  const Tiling one = chain.search(options), many = apart.search(options);
+  EXPECT_EQ(one.time, many.time);
+  EXPECT_EQ(one.tiles, many.tiles);
+  ASSERT_EQ(one.chains.size(), many.chains.size());
+  for (size_t link = 0; link < one.chains.size(); ++link)
+    EXPECT_EQ(one.chains[link].outcome, many.chains[link].outcome) << link;
+}
+
 }  // namespace
 }  // namespace hpu::tile
