@@ -74,6 +74,9 @@ Status checkPrecision(const CompileOptions& options) {
 Status pipeline::checkOptions(const CompileOptions& options) {
   if (options.optLevel < 0 || options.optLevel > 3)
     return invalidArgument("optimisation level " + std::to_string(options.optLevel) + " is not in 0..3");
+  if (options.searchEffort < 0 || options.searchEffort > 1000)
+    return invalidArgument(base::strCat(base::optionValue("searchEffort", std::to_string(options.searchEffort)),
+                                        " is not in 0..1000, percent of what is usual"));
   for (const std::string& report : options.reports) {
     static const std::string known[] = {"shapes", "precision", "fusion",   "layout",
                                         "tile",   "memory",    "schedule", "time"};

@@ -334,6 +334,7 @@ class PhaseRunner {
     return {.slice = options_.optLevel >= 2,
             .target = &target_,
             .draft = [this](func::FuncOp function) { return drafting_.draft(function); },
+            .effort = options_.searchEffort,
             .report = report,
             .summary = summary};
   }

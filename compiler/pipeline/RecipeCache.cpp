@@ -97,6 +97,7 @@ std::string optionsText(const CompileOptions& options) {
       text += base::strCat("=", size);
     }
   }
+  if (options.searchEffort != CompileOptions().searchEffort) text += base::strCat("|effort ", options.searchEffort);
   return text;
 }
 

@@ -52,6 +52,14 @@ struct SearchOptions {
   int64_t polishCommands = 400000;         ///< Whole schedules are priced as long as they sum up to fewer commands.
   int64_t sramBytes = 0;                   ///< For tiles of all kinds; 0: no chains.
   std::function<bool()> isCancelled = {};  ///< True ends the search soon, with kCancelled.
+
+  /// With so many percent of the budget.
+  SearchOptions withEffort(int64_t percent) const {
+    SearchOptions options = *this;
+    for (int64_t* budget : {&options.windows, &options.windowCommands, &options.polishCommands})
+      *budget = *budget * percent / 100;
+    return options;
+  }
 };
 
 /// The most that a tile of a bundle may take: two slots of two neighbouring bundles are in SRAM at a time.

@@ -109,7 +109,9 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     }
     plan::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
     std::vector<SearchLink> links = options_.slice ? findLinks(units, unitOf) : std::vector<SearchLink>();
-    SearchOptions search{.slice = options_.slice, .windows = options_.windows, .sramBytes = options_.target->sramBytes};
+    SearchOptions search = SearchOptions{}.withEffort(options_.effort);
+    search.slice = options_.slice;
+    search.sramBytes = options_.target->sramBytes;
     search.isCancelled = [] { return support::isCancelled(); };
     HPU_ASSIGN(Tiling all, searchTiles(context, searched, links, search));
     Tiling byUnit;

@@ -15,7 +15,7 @@ struct TileOptions {
   const arch::TargetDesc* target = nullptr;
   /// The descriptors of a function's units, not cut, and what their kernels cost.
   std::function<StatusOr<schedule::Draft>(mlir::func::FuncOp)> draft;
-  int64_t windows = 20000;  ///< How long to search: neighbourhoods to price.
+  int64_t effort = 100;  ///< How long to search: percent of the budget of SearchOptions.
   std::string* report = nullptr;
   std::string* summary = nullptr;
 };

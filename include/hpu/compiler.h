@@ -74,6 +74,10 @@ struct CompileOptions {
   /// {"present.*", "past_key_values.*"}. Where the model does not append to the input, what it computes is copied over
   /// it. With a narrow precision states have that type.
   std::map<std::string, std::string> states;
+  /// How long to look for better slices of units and chains of them (-O2, -O3), in percent of what is usual: with 10
+  /// programs may be a percent slower, and the search is several times shorter, which tells for hundreds of ops and for
+  /// free sizes; 0 takes what needs no search. Results are the same. At most 1000.
+  int searchEffort = 100;
 };
 
 struct CompileStats {

@@ -14,6 +14,9 @@ namespace hpu_torch {
 namespace {
 
 constexpr size_t kMostPrograms = 8192;
+/// Percent of the usual search for slices, as the program waits for it. For free sizes slices are searched for several
+/// times over.
+constexpr int kEffort = 25, kFreeEffort = 10;
 
 struct Programs {
   std::mutex mutex;
@@ -37,6 +40,7 @@ hpu::StatusOr<hpu::Recipe> compileFor(const hpu::Device& device, const hpu::Grap
   const auto start = std::chrono::steady_clock::now();
   options.target = device.info().target;
   options.cpu = "native";
+  options.searchEffort = options.dimBounds.empty() ? kEffort : kFreeEffort;
   hpu::StatusOr<hpu::CompileResult> result = hpu::compile(graph, options);
   const int64_t ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();

@@ -29,6 +29,7 @@ constexpr std::array kRows = {
     Row{"states", "--state", "states"},
     Row{"dimBounds", "--dim", ""},
     Row{"specialize", "--specialize", ""},
+    Row{"searchEffort", "--search-effort", "search_effort"},
     Row{"stopAfter", "--stop-after", "", true},
     Row{"startFrom", "--start-from", "", true},
     Row{"dumpDir", "--dump-phases", "", true},

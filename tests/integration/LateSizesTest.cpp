@@ -410,6 +410,42 @@ TEST(LateSizes, OfAProductAndASumOfItsSharesTakeTheTimeOfTheSizesAlone) {
   check(model.save("shares", {sum}), bounds, randomSizes(bounds, 12), {}, kAsGoodAsSpecialised);
 }
 
+/// Fewer slices are tried, so programs differ; what they compute does not.
+TEST(LateSizes, OfALowSearchEffortGiveTheSameResults) {
+  const std::string heads = tensor({"b", "8", "s", "64"}), square = tensor({"b", "8", "s", "s"});
+  Model model({heads, tensor({"b", "8", "64", "s"}), heads});
+  const int scores = model.op("matmul", {0, 1}, square);
+  const int shares = model.op("softmax", {scores}, square, "axis = 3 : i64");
+  const int mixed = model.op("matmul", {shares, 2}, heads);
+  const int active = model.op("gelu", {mixed}, heads);
+  const std::string path = model.save("effort", {active});
+  const Bounds bounds = {{"b", {1, 8}}, {"s", {1, 512}}};
+  auto device = Device::open(DeviceOptions{});
+  ASSERT_TRUE(device.ok()) << device.status().toString();
+  std::vector<std::vector<tools::HostTensor>> results;
+  std::vector<double> times;
+  for (int effort : {100, 10, 0})
+    for (bool isFree : {true, false}) {
+      CompileOptions options;
+      options.searchEffort = effort;
+      if (isFree)
+        options.dimBounds = bounds;
+      else
+        options.dims = {{"b", 8}, {"s", 512}};
+      auto compiled = compileFile(path, options);
+      ASSERT_TRUE(compiled.ok()) << compiled.status().toString();
+      auto executable = Executable::load(*device, compiled->recipe);
+      ASSERT_TRUE(executable.ok()) << executable.status().toString();
+      auto got = run(*device, *executable, {{8, 8, 512, 64}, {8, 8, 64, 512}, {8, 8, 512, 64}});
+      ASSERT_TRUE(got.ok()) << got.status().toString();
+      results.push_back(*got);
+      if (!isFree) times.push_back(compiled->recipe.estimatedDeviceTimeUs());
+    }
+  for (const std::vector<tools::HostTensor>& result : results) EXPECT_EQ(result[0].bytes, results[0][0].bytes);
+  EXPECT_LE(times[1], 1.1 * times[0]);
+  EXPECT_GT(times[2], times[0]) << "the search changes nothing, and the test compares a program with itself";
+}
+
 /// What a launch is told of sizes that do not fit.
 TEST(LateSizes, ThatDoNotFitAreNamed) {
   const std::string in = tensor({"n", "8"});

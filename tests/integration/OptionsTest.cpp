@@ -144,6 +144,13 @@ TEST(CompileOptionsValues, ThatThereAreNotAreRefusedByName) {
     CompileOptions options;
     options.optLevel = 4;
     EXPECT_EQ(entry.call(graph, options).code(), StatusCode::kInvalidArgument);
+    for (int value : {-1, 1001}) {
+      CompileOptions effort;
+      effort.searchEffort = value;
+      Status status = entry.call(graph, effort);
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr("CompileOptions::searchEffort = " + std::to_string(value)));
+    }
   }
   CompileOptions options;
   options.target = static_cast<Target>(9);

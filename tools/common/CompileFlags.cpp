@@ -33,6 +33,8 @@ void CompileFlags::addTo(CommandLine& line) {
   line.addOption("--specialize", specialize,
                  "Variants for these sizes of dimensions with bounds: NAME=128,512 or A=1,B=128; may be repeated");
   line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
+  line.addOption("--search-effort", searchEffort,
+                 "How long to look for better slices of units, in percent of what is usual (0 to 1000)");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
   line.addOption("--cpu", cpu, "'native': kernel images for this CPU only (smaller recipes)");
@@ -91,6 +93,7 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   if (optLevel < 0 || optLevel > 3)
     return invalidArgument("-O" + std::to_string(optLevel) + " is not one of -O0 to -O3");
   options.optLevel = optLevel;
+  options.searchEffort = searchEffort;
   for (const std::string& text : shapes) {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--shape"));
     if (options.shapes.count(pair.first)) return invalidArgument("--shape " + pair.first + " is given twice");

@@ -17,9 +17,10 @@ struct CompileFlags {
   std::string precision = "f32";
   std::vector<std::string> keepF32, shapes, dims, specialize, states;
   int optLevel = 2;
+  int searchEffort = 100;
   std::string cacheDir, cpu, calibrate;
 
-  /// Adds --target, --precision, --keep-f32, --shape, --dim, --specialize, -O, --cache, --cpu and
+  /// Adds --target, --precision, --keep-f32, --shape, --dim, --specialize, -O, --search-effort, --cache, --cpu and
   /// --calibrate (which Calibrate.h carries out).
   void addTo(CommandLine& line);
   /// Notes the default target on stderr. Errors: kInvalidArgument naming the option and its value.

@@ -24,6 +24,8 @@ TEST(OptionNames, EachReaderReadsItsOwnWords) {
       {optionName("precision"), "CompileOptions::precision", "--precision", "precision"},
       {optionValue("precision", "bf16"), "CompileOptions::precision = bf16", "--precision bf16", "precision=\"bf16\""},
       {optionValue("optLevel", "3"), "CompileOptions::optLevel = 3", "-O3", "opt_level=3"},
+      {optionValue("searchEffort", "10"), "CompileOptions::searchEffort = 10", "--search-effort 10",
+       "search_effort=10"},
       {optionEntries("dims", {{"batch", "SIZE"}, {"seq len", "8"}}),
        "CompileOptions::dims = {{\"batch\", SIZE}, {\"seq len\", 8}}", "--dim batch=SIZE --dim 'seq len'=8",
        "dims={\"batch\": SIZE, \"seq len\": 8}"},

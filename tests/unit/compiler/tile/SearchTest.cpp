@@ -207,6 +207,20 @@ TEST(Search, IsDeterministicAndEndsWithinItsBudget) {
   EXPECT_GE(chain.search({.windows = 1}).time, a.time);
 }
 
+TEST(Search, WithoutEffortTakesWhatNeedsNone) {
+  Chain chain(8, {4, 1024, 1024}, 45);
+  const SearchOptions usual{.sramBytes = chain.target.sramBytes};
+  const Tiling none = chain.search(usual.withEffort(0)), little = chain.search(usual.withEffort(10)),
+               all = chain.search(usual);
+  EXPECT_GT(none.time, all.time);
+  EXPECT_LE(little.time, none.time);
+  EXPECT_LT(none.time, chain.search({.slice = false}).time);
+  for (const Chaining& link : none.chains) EXPECT_NE(link.outcome, Chaining::Outcome::kChained);
+  Chain large(2, {3, 8192, 2048}, 4);
+  for (const std::vector<int64_t>& tile : large.search(usual.withEffort(0)).tiles)
+    EXPECT_LE(bytesOf(tile), large.target.sramBytes / 4);
+}
+
 TEST(Search, PricesResultsInSectionsOfTheirOwnLikePartsOfOne) {
   Chain chain(8, {4, 1024, 1024}, 45), apart = chain;
   // Layers that follow each other lie at the same offset of two sections, as outputs of a program do.
