@@ -35,6 +35,16 @@ class Compiling(Digits):
         [loaded] = openhpu.Session(openhpu.load(path), self.session.device).run(self.images)
         np.testing.assert_array_equal(loaded, self.outputs)
 
+    def test_the_search_effort_is_that_of_hpu_compile_and_changes_no_result(self):
+        path = os.path.join(self.work.name, "effort.recipe")
+        tool("hpu-compile", MODEL, "-o", path, "--target", "gaudi2", "--search-effort", "0")
+        recipe = openhpu.compile(MODEL, search_effort=0, cache="")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), recipe.to_bytes())
+        self.assertNotEqual(recipe.to_bytes(), self.recipe.to_bytes())
+        [found] = openhpu.Session(recipe, self.session.device).run(self.images)
+        np.testing.assert_array_equal(found, self.outputs)
+
     def test_models_come_as_bytes_and_as_protos_too(self):
         proto = onnx.load(MODEL)
         for model in (proto, proto.SerializeToString()):

@@ -48,6 +48,8 @@ class Errors(Digits):
             openhpu.compile(MODEL, target="gaudi9")
         with self.assertRaisesRegex(ValueError, "opt_level 7"):
             openhpu.compile(MODEL, opt_level=7)
+        with self.assertRaisesRegex(ValueError, "search_effort=-1 is not in 0..1000"):
+            openhpu.compile(MODEL, search_effort=-1)
         with self.assertRaises(TypeError):
             openhpu.compile(MODEL, shapes={"image": (1.5,)})
         with self.assertRaises(LookupError):
