@@ -4,8 +4,9 @@
 
 The networks of tests/pytorch/nets.py in larger sizes, in each mode of hpu. A round times --steps of them on the CPU (with --threads), then
 on hpu, until all is done; even rounds begin with the CPU. The ratio is CPU / hpu, above 1 hpu is faster. "host" is the part of hpu's
-time until the program may go on, with the device idle before. Compilation is not in it: steps run before. --details N adds, by operation, what
-takes most of the device's time (hpu-trace). Exit codes: 0 ok, 1 user error, 2 a ratio below --gate, 3 a program failed.
+time until the program may go on, with the device idle before. Compilation is not in it: steps run before. In mode "compiled" the module and the
+optimiser are compiled (hpu_torch.compile). --details N adds, by operation, what takes most of the device's time (hpu-trace); --modules N, by module,
+what does in training steps in lazy and compiled mode. Exit codes: 0 ok, 1 user error, 2 a ratio below --gate, 3 a program failed.
 """
 
 import argparse
@@ -54,6 +55,8 @@ class Run:
         module = net.make().to(device)
         self.optimiser = self.torch.optim.AdamW(module.parameters(), lr=1e-4)
         self.module = module if device == "cpu" else self.nets.in_mode(mode, module)
+        if device != "cpu":
+            self.nets.in_mode(mode, self.optimiser)
         self.batch = [t.to(device) for t in net.batch(self.torch.Generator().manual_seed(1))]
         self.mark = (lambda: None) if device == "cpu" else self.hpu_torch.core.mark_step
         self.wait = (lambda: None) if device == "cpu" else self.torch.hpu.synchronize
@@ -100,6 +103,17 @@ class Run:
         end.record()
         end.synchronize()
         return start.elapsed_time(end)
+
+    def modules(self, steps=2):
+        """Shares of the device's modelled time in training steps, by module, the largest first."""
+        with self.hpu_torch.profiler.profile(schedule=self.hpu_torch.profiler.schedule(wait=0, warmup=2, active=steps)) as profiler:
+            for _ in range(2 + steps):
+                self.train()
+                self.wait()
+                profiler.step()
+        by_module = profiler.device_time_by_module()
+        total = sum(by_module.values())
+        return {name: us / total for name, us in by_module.items()}
 
 
 def spread(values):
@@ -160,6 +174,18 @@ def details(name, args):
     return [{key: row[key] for key in ("name", "engine", "count", "total_us", "share", "bound_by")} for row in json.loads(result.stdout)["top"][:args.details]]
 
 
+def modules(net, args, tools):
+    """What takes most of the device's time in training steps, by module, in each of the modes that make graphs of them."""
+    found = {}
+    for mode in args.modes or tools[1].MODES:
+        if mode != "eager":
+            tools[1].set_mode(mode)
+            run = Run(net, "hpu", mode, tools)
+            run.prepare("train")
+            found[mode] = dict(list(run.modules().items())[:args.modules])
+    return found
+
+
 def table(report):
     lines = [f"{report['machine']['cpu']}, {report['threads']} threads, {report['rounds']} rounds of {report['steps']} steps; ratio = CPU / hpu's time",
              f"{'network':13} {'work':6} {'mode':8} {'CPU ms':>8} {'hpu ms':>8} {'min':>5} {'ratio':>6} {'max':>5} {'host ms':>8} {'device ms':>10} {'ops':>5} {'graphs':>6}"]
@@ -170,6 +196,8 @@ def table(report):
                              f"{r['ratio']['max']:5.2f} {r['host_ms']:8.2f} {r['device_ms']:10.3f} {r['ops']:5} {r['graphs']:6}")
     for name, rows in report["details"].items():
         lines += [f"{name}: {row['share']:6.1%} {row['engine']:8} {row['name']}, by {row['bound_by']}" for row in rows]
+    for name, modes in report["modules"].items():
+        lines += [f"{name}, {mode}: {share:6.1%} {module}" for mode, shares in modes.items() for module, share in shares.items()]
     for key, ratio in report["geomean"].items():
         lines.append(f"geomean {key}: {ratio:.2f}")
     for name, r in report["overhead_us"].items():
@@ -194,7 +222,8 @@ def parse(argv):
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--details", type=int, default=0, metavar="N")
+    parser.add_argument("--details", type=int, default=0, metavar="N", help="of the operations that take most of the device's time")
+    parser.add_argument("--modules", type=int, default=0, metavar="N", help="of the modules that do in training steps, in lazy and compiled mode")
     parser.add_argument("--gate", type=float, help="exit 2 when a geomean is below this")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
     parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
@@ -218,7 +247,7 @@ def main(argv=None):
     if unknown:
         print(f"error: {', '.join(sorted(unknown))}: not one of {', '.join(known)}, nor a mode ({', '.join(nets.MODES)})", file=sys.stderr)
         return 1
-    report = {"machine": machine(), "threads": args.threads, "wait_policy": os.environ.get("OMP_WAIT_POLICY", ""), "rounds": args.rounds, "steps": args.steps, "networks": {}, "details": {}}
+    report = {"machine": machine(), "threads": args.threads, "wait_policy": os.environ.get("OMP_WAIT_POLICY", ""), "rounds": args.rounds, "steps": args.steps, "networks": {}, "details": {}, "modules": {}}
     try:
         for name in args.nets or known:
             print(f"{name} ...", file=sys.stderr)
@@ -226,6 +255,8 @@ def main(argv=None):
                                         for work in ("train", "infer") if args.only in (None, work)}
             if args.details:
                 report["details"][name] = details(name, args)
+            if args.modules:
+                report["modules"][name] = modules(known[name], args, tools)
         report["overhead_us"] = overhead(args, tools)
     except ProgramFailed as error:
         print(f"error: {error}", file=sys.stderr)

@@ -17,7 +17,7 @@ def set_mode(mode):
 
 
 def in_mode(mode, module):
-    """What is called in `mode`: the module, or what a mode makes of it."""
+    """What is called in `mode`: the module, or what a mode makes of it. (Also an optimiser.)"""
     if mode == "compiled":
         import hpu_torch
         hpu_torch.compile(module)
