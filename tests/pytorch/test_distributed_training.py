@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from hpu_torch.distributed import CollectiveError
 from hpu_torch.distributed.fast_ddp import all_reduce_gradients, broadcast_parameters
+from nets import MODES, in_mode, set_mode
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS, BATCH = 3, 16
@@ -85,22 +86,23 @@ def train(rank, ranks, kinds):
     torch.manual_seed(0)
     start = Net()
     expected = reference(copy.deepcopy(start), sgd)
-    for lazy in (False, True):
-        torch.hpu.set_lazy(lazy)
-        for options in kinds:
+    for mode in MODES:
+        set_mode(mode)
+        for number, options in enumerate(kinds):
             net = copy.deepcopy(start).to("hpu")
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                parallel = DistributedDataParallel(net, **options)
-                optimiser = sgd(parallel.parameters())
+                # A program compiles before it wraps, or behind.
+                parallel = in_mode(mode, DistributedDataParallel(net if number % 2 else in_mode(mode, net), **options))
+                optimiser = in_mode(mode, sgd(parallel.parameters()))
                 for _ in range(STEPS):
                     step(parallel, x, target, optimiser)
             close(net, expected)
-        net = copy.deepcopy(start).to("hpu")
+        net = in_mode(mode, copy.deepcopy(start).to("hpu"))
         if rank:
             torch.nn.init.zeros_(net.last.weight)
         broadcast_parameters(net)
-        optimiser = sgd(net.parameters())
+        optimiser = in_mode(mode, sgd(net.parameters()))
         for _ in range(STEPS):
             step(net, x, target, optimiser, reduce=all_reduce_gradients)
         close(net, expected)
@@ -110,14 +112,15 @@ KINDS = [dict(), dict(bucket_cap_mb=.001, gradient_as_bucket_view=True), dict(st
 
 
 @pytest.mark.parametrize("ranks, nodes", [(2, 1), (4, 1), (8, 1), (4, 2)])
-def test_ddp_and_fast_ddp_equal_the_whole_batch_in_both_modes(ranks, nodes):
+def test_ddp_and_fast_ddp_equal_the_whole_batch_in_all_modes(ranks, nodes):
     processes.run(train, ranks, KINDS if ranks == 2 else KINDS[1:2], nodes=nodes)
 
 
-def more_ddp(rank, ranks):
+def more_ddp(rank, ranks, mode):
     import hpu_torch
     from torch.distributed.optim import ZeroRedundancyOptimizer
     hpu_torch.fallback.allow("none")
+    set_mode(mode)
     x, target = data()
     mine, wanted = x[rank::ranks].to("hpu"), target[rank::ranks].to("hpu")
     torch.manual_seed(0)
@@ -125,7 +128,7 @@ def more_ddp(rank, ranks):
 
     # Gradients are summed over two backwards, the first of which exchanges nothing.
     net = copy.deepcopy(start).to("hpu")
-    parallel = DistributedDataParallel(net, device_ids=[rank])
+    parallel = in_mode(mode, DistributedDataParallel(net, device_ids=[rank]))
     half = len(mine) // 2
     with parallel.no_sync():
         (torch.nn.functional.cross_entropy(parallel(mine[:half]), wanted[:half]) / 2).backward()
@@ -141,7 +144,7 @@ def more_ddp(rank, ranks):
     branched = Net(branches=True)
     expected = reference(copy.deepcopy(branched), sgd, ranks, extra=True)
     net = copy.deepcopy(branched).to("hpu")
-    parallel = DistributedDataParallel(net, find_unused_parameters=True)
+    parallel = in_mode(mode, DistributedDataParallel(net, find_unused_parameters=True))
     optimiser = sgd(parallel.parameters())
     for _ in range(STEPS):
         step(parallel, mine, wanted, optimiser, rank % 2 == 1)
@@ -150,7 +153,7 @@ def more_ddp(rank, ranks):
     # Each rank has a part of the optimiser's state.
     expected = reference(copy.deepcopy(start), adam)
     net = copy.deepcopy(start).to("hpu")
-    parallel = DistributedDataParallel(net)
+    parallel = in_mode(mode, DistributedDataParallel(net))
     optimiser = ZeroRedundancyOptimizer(parallel.parameters(), torch.optim.Adam, lr=.01)
     for _ in range(STEPS):
         step(parallel, mine, wanted, optimiser)
@@ -159,7 +162,7 @@ def more_ddp(rank, ranks):
 
     # A hook of the program's own.
     net = copy.deepcopy(start).to("hpu")
-    parallel = DistributedDataParallel(net)
+    parallel = in_mode(mode, DistributedDataParallel(net))
 
     def halved(state, bucket):
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
@@ -173,9 +176,23 @@ def more_ddp(rank, ranks):
     assert "hccl" in str(numbers.get("backend_name", "hccl"))
 
 
-@pytest.mark.parametrize("lazy", ["0", "1"], ids=["eager", "lazy"])
-def test_more_of_ddp(lazy):
-    processes.run(more_ddp, 2, PT_HPU_LAZY_MODE=lazy)
+@pytest.mark.parametrize("mode", MODES)
+def test_more_of_ddp(mode):
+    processes.run(more_ddp, 2, mode)
+
+
+def inside(rank, ranks):
+    import hpu_torch
+    parallel = DistributedDataParallel(Net().to("hpu"))
+    x = data()[0].to("hpu")
+    for part in (hpu_torch.compile(lambda x: parallel(x)), hpu_torch.compile(torch.nn.Sequential(parallel))):
+        with pytest.raises(RuntimeError, match="compile it by itself"):
+            part(x)
+    parallel(x).sum().backward()  # Nothing of it has been begun.
+
+
+def test_a_wrapped_module_inside_of_what_is_compiled_is_an_error():
+    processes.run(inside, 1)
 
 
 def interrupted(rank, ranks):

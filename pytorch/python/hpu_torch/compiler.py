@@ -15,7 +15,7 @@ import torch
 from functorch import compile as _functorch_compile
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from . import _C
+from . import _C, _tracing
 from .fp8 import is_fp8_enabled
 from .hpu.graphs import _is_hpu, _modes, _sharing, _value
 
@@ -150,7 +150,7 @@ class _Compiled:
                 values[i] = tensor
             args, kwargs = tree_unflatten(values, spec)
             versions = [tensor._version for tensor in tensors]
-            with state.replaced(tensors[:count]):
+            with state.replaced(tensors[:count]), _tracing.tracing():
                 results, holder[0] = tree_flatten(self._function(*args, **kwargs))
             # What is no tensor (None, numbers) is a result of the trace.
             outputs, others[:] = [], [None] * len(results)
@@ -283,7 +283,8 @@ def _recorded(step):
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend", mode=None, options=None, disable=False):
-    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too.
+    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too. Of a
+    DistributedDataParallel its module is compiled; its exchanges follow the backward as ever.
 
     backend: "hpu_backend". The other arguments are torch.compile's: graphs are always full, sizes may always change, and there are
     no modes."""
@@ -300,6 +301,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend",
             # A method still: schedulers of the learning rate look at whose it is.
             model.step = types.MethodType(_recorded(type(model).step if not hasattr(model.step, "__func__") else model.step.__func__), model)
             model.step.__func__._recorded = True
+        return model
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        # What it does around its module's passes is another thing in each step.
+        compile(model.module)
         return model
     if isinstance(model, torch.nn.Module):
         if not isinstance(model.forward, _Compiled):

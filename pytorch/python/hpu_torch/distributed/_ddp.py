@@ -4,6 +4,8 @@ import functools
 
 from torch.nn.parallel import DistributedDataParallel
 
+from .._tracing import is_tracing
+
 
 class _Logger:
     """The Logger but for one method, which warns that it shows times of CPU and CUDA only, whatever timer there is."""
@@ -36,3 +38,13 @@ def install():
             self.logger = _Logger(self.logger)
     init._hpu = True
     DistributedDataParallel.__init__ = init
+
+    original_forward = DistributedDataParallel.forward
+
+    @functools.wraps(original_forward)
+    def forward(self, *inputs, **options):
+        if is_tracing():
+            raise RuntimeError("DistributedDataParallel cannot be a part of what is compiled, as its exchanges belong to each backward: compile it by itself "
+                               "(hpu_torch.compile(DistributedDataParallel(module))), and leave uncompiled what calls it")
+        return original_forward(self, *inputs, **options)
+    DistributedDataParallel.forward = forward
