@@ -35,7 +35,7 @@ class Net(nn.Module):
         return self.fc(self.layer1(x).mean((2, 3)))
 
 
-def training():
+def training(with_net=False):
     torch.manual_seed(0)
     net = Net().to("hpu")
     optimiser = torch.optim.SGD(net.parameters(), lr=.1, momentum=.9)
@@ -48,7 +48,7 @@ def training():
         optimiser.step()
         hpu_torch.core.mark_step()
         return loss
-    return step
+    return (step, net) if with_net else step
 
 
 def on_device(recorded):
@@ -91,6 +91,25 @@ def test_one_trace_has_it_all(tmp_path, mode):
     recorded.export_chrome_trace(tmp_path / "step.hputrace")
     recorded.export_chrome_trace(tmp_path / "plain")
     assert (tmp_path / "step.hputrace").stat().st_size > 0 and json.loads((tmp_path / "plain.json").read_text())
+
+
+@pytest.mark.parametrize("part", ["", "layer1"], ids=["whole", "part"])
+def test_what_is_compiled_has_the_names_of_its_parts(mode, part):
+    if mode == "lazy":
+        return
+    step, net = training(with_net=True)
+    hpu_torch.compile(net.get_submodule(part))
+    step(), step()
+    with profiler.profile() as recorded:
+        step()
+    parts = {name for event in on_device(recorded) for name in event["name"].split("+")}
+    assert {"layer1.0.conv1/aten::convolution", "layer1.1.conv1/aten::convolution", "fc/aten::addmm.out", "layer1.0.act/aten::tanh.out", "layer1.1/aten::add.out"} <= parts, parts
+    assert not any(name.startswith(("layer1.0.conv1/", "layer1.1.conv1/")) and "aten::add" in name for name in parts)
+    by_module = recorded.device_time_by_module()
+    assert {f"gradient/{name}" for name in ("layer1.0.conv1", "layer1.0.act", "layer1.1.conv1", "layer1.1.act", "fc")} <= set(by_module), by_module
+    hpu_torch.metrics.reset()
+    step()
+    assert hpu_torch.metrics.counts()["compiles"] == 0
 
 
 def test_names_cost_nothing_behind_it():

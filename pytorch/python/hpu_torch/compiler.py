@@ -12,28 +12,106 @@ import functools
 import types
 
 import torch
+import torch.fx.traceback as _traceback
 from functorch import compile as _functorch_compile
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _C, _tracing
 from .fp8 import is_fp8_enabled
+from .profiler import names_of_parts
 from .hpu.graphs import _is_hpu, _modes, _sharing, _value
+
+
+def _autograd_nodes(values):
+    return [t.grad_fn for t in tree_flatten(values)[0] if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+
+
+class _Parts:
+    """Which part of a module each op of its trace is of, for the profiler: the "stack traces" of the graphs' nodes are "@layer1.conv" and
+    "@gradient/layer1.conv", since these go through all that AOT autograd does to a graph, and from autograd's nodes to what they compute."""
+
+    def __init__(self, module):
+        self._module, self.names = module, None  # names_of_parts() in the forward: the backward has the same.
+
+    @staticmethod
+    def _mark(values, name):
+        """What has computed the values, and has no name, has this one."""
+        todo = _autograd_nodes(values)
+        while todo:
+            node = todo.pop()
+            if "traceback_" not in node.metadata:
+                node.metadata["traceback_"] = ["@gradient/" + name]
+                todo += [above for above, _ in node.next_functions if above is not None]
+
+    @contextlib.contextmanager
+    def recorded(self):
+        """While it is entered, the module is traced. Gives what is called with the results."""
+        handles, stack = [], [""]
+
+        def enter(name):
+            def hook(module, inputs):
+                self._mark(inputs, stack[-1])
+                stack.append(name)
+                _traceback.current_stack = ["@" + name]
+            return hook
+
+        def leave(module, inputs, outputs):
+            self._mark(outputs, stack.pop())
+            _traceback.current_stack = ["@" + stack[-1]]
+
+        for name, part in self._module.named_modules() if self._module is not None else ():
+            if name and not isinstance(part, torch.jit.ScriptModule):
+                handles += [part.register_forward_pre_hook(enter(name)), part.register_forward_hook(leave)]
+        before, _traceback.current_stack = _traceback.current_stack, ["@"]
+        try:
+            with _traceback.override_stack_trace():
+                yield lambda results: self._mark(results, "")
+        finally:
+            _traceback.current_stack = before
+            for handle in handles:
+                handle.remove()
+
+    def scope(self, node):
+        beginning, own = self.names
+        path = next((line[1:] for line in (node.stack_trace or "").split("\n") if line.startswith("@")), "")
+        kind = "gradient/" if path.startswith("gradient/") else ""
+        path = path[len(kind):]
+        return kind + (beginning + path if path else own)
+
+
+class _WithNames(torch.fx.Interpreter):
+    """Runs a graph whose ops carry the names of modules."""
+
+    def __init__(self, graph_module, parts):
+        super().__init__(graph_module)
+        self._parts = parts
+
+    def run_node(self, node):
+        _C.set_scope(self._parts.scope(node))
+        return super().run_node(node)
 
 
 class _Executor:
     """An aten graph: captured once, then launched on the tensors that it is given. `writes`: pairs of a result and the argument
     that it is written to."""
 
-    def __init__(self, graph_module, writes=(), is_backward=False):
-        self._module, self._writes, self._relocated, self._records = graph_module, writes, [], False
-        self._is_backward = is_backward
+    def __init__(self, graph_module, writes=(), is_backward=False, parts=None):
+        self._module, self._writes, self._relocated, self._records = graph_module, writes, {}, False
+        self._is_backward, self._parts = is_backward, parts
 
     def _run(self, args):
-        outputs = self._module(*args)
+        if self._names() is None:
+            outputs = self._module(*args)
+        else:
+            outputs = _WithNames(self._module, self._parts).run(*args)
+            _C.set_scope(("gradient/" if self._is_backward else "") + self._parts.names[1])
         for i, argument in self._writes:
             if outputs[i] is not args[argument]:
                 args[argument].copy_(outputs[i])
         return outputs
+
+    def _names(self):
+        return self._parts.names if self._parts is not None else None
 
     def __call__(self, *args):
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
@@ -41,7 +119,7 @@ class _Executor:
             raise RuntimeError("gradients of gradients (create_graph=True) do not go through a compiled graph: leave this part uncompiled")
         if len(tensors) != len(args) or not tensors or not all(_is_hpu(t) for t in tensors) or _C.is_capturing(tensors[0].device.index):
             return self._record(args)
-        for relocated, single, present, count in self._relocated:
+        for relocated, single, present, count in self._relocated.get(self._names(), ()):
             if relocated.fits(tensors):
                 return self._results(relocated.run(tensors), single, present, count)
         if self._records or not self._capture(tensors):
@@ -67,7 +145,8 @@ class _Executor:
         if not all(_is_hpu(outputs[i]) for i in present):
             self._records = True
             return False
-        self._relocated.append((_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
+        self._relocated.setdefault(self._names(), []).append(
+            (_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
         return True
 
     @staticmethod
@@ -92,10 +171,6 @@ class _Executor:
 def hpu_backend(graph_module, example_inputs):
     """The backend as torch.compile calls one: an FX graph of aten ops, or of a module's calls, as a callable."""
     return _Executor(graph_module)
-
-
-def _backward_compiler(graph_module, example_inputs):
-    return _Executor(graph_module, is_backward=True)
 
 
 def _leaf_key(leaf):
@@ -132,15 +207,18 @@ class _Compiled:
         except TypeError:  # An argument that has no hash is no part of a signature: recorded each time.
             return _recorded(self._function)(*args, **kwargs)
         if entry is not None:
-            traced, holder, others = entry
+            traced, holder, others, parts = entry
+            parts.names = names_of_parts(self._module)
             return _with_others(traced(*tensors), others, holder[0])
-        traced, holder, others, outputs = self._trace(leaves, spec, where, tensors)
-        self._by_signature[key] = traced, holder, others
+        traced, holder, others, parts, outputs = self._trace(leaves, spec, where, tensors)
+        self._by_signature[key] = traced, holder, others, parts
         if len(self._by_signature) > _MOST_SIGNATURES:
             del self._by_signature[next(iter(self._by_signature))]
         return _with_others(outputs, others, holder[0])
 
     def _trace(self, leaves, spec, where, tensors):
+        parts = _Parts(self._module)
+        parts.names = names_of_parts(self._module)
         constants, holder = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], [None]
 
         def flat(*tensors):
@@ -150,8 +228,9 @@ class _Compiled:
                 values[i] = tensor
             args, kwargs = tree_unflatten(values, spec)
             versions = [tensor._version for tensor in tensors]
-            with state.replaced(tensors[:count]), _tracing.tracing():
+            with state.replaced(tensors[:count]), _tracing.tracing(), parts.recorded() as mark:
                 results, holder[0] = tree_flatten(self._function(*args, **kwargs))
+                mark(results)
             # What is no tensor (None, numbers) is a result of the trace.
             outputs, others[:] = [], [None] * len(results)
             for i, result in enumerate(results):
@@ -178,11 +257,14 @@ class _Compiled:
                 restore()
             _refuse_captured_tensors(graph_module, self._module)
             results = sum(other is None for other in others)
-            return _Executor(graph_module, [(results + k, places[id(tensors[i])]) for k, i in enumerate(written)])
+            return _Executor(graph_module, [(results + k, places[id(tensors[i])]) for k, i in enumerate(written)], parts=parts)
+
+        def backward_compiler(graph_module, example_inputs):
+            return _Executor(graph_module, is_backward=True, parts=parts)
 
         def trace():
             return _functorch_compile.aot_function(flat, fw_compiler=_functorch_compile.make_boxed_compiler(forward_compiler),
-                                                   bw_compiler=_functorch_compile.make_boxed_compiler(_backward_compiler),
+                                                   bw_compiler=_functorch_compile.make_boxed_compiler(backward_compiler),
                                                    partition_fn=_functorch_compile.default_partition)
 
         traced = trace()
@@ -209,7 +291,7 @@ class _Compiled:
             outputs = traced(*tensors)
         finally:
             tracing.reset()
-        return traced, holder, others, outputs
+        return traced, holder, others, parts, outputs
 
 
 def _with_others(outputs, others, spec):

@@ -57,6 +57,18 @@ def tensorboard_trace_handler(folder, worker_name=None):
     return lambda profiler: profiler.export_chrome_trace(os.path.join(folder, f"{name}.{time.time_ns() // 1000000}.pt.trace.json"))
 
 
+_active = None  # The _ModuleNames that is entered.
+
+
+def names_of_parts(module):
+    """Of a module that is being called: (what the names of its parts begin with, its own name). None when ops carry no names."""
+    state = _active._state() if _active is not None else None
+    if state is None or not state.stack:
+        return None
+    own = state.stack[-1]
+    return "" if state.names.get(id(module)) == "" else own + ".", own
+
+
 class _ModuleNames:
     """While it is entered, ops carry the name of the module that they are called in: "layer1.0.conv1", and "gradient/layer1.0.conv1" in its backward."""
 
@@ -112,11 +124,13 @@ class _ModuleNames:
                 state.stack.pop()
                 _C.set_scope(above)
 
-        torch.nn.Module.__call__ = __call__
+        global _active
+        torch.nn.Module.__call__, _active = __call__, self
         return self
 
     def __exit__(self, *error):
-        torch.nn.Module.__call__ = self.original
+        global _active
+        torch.nn.Module.__call__, _active = self.original, None
         _C.set_scope("")
         return False
 
