@@ -12,6 +12,7 @@ import hpu_torch  # noqa: F401: registers the device
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: what tools/test.sh --full runs alone")
+    config.addinivalue_line("markers", "long_in(modes): in these modes it is long, as another mode has the same in every run")
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +49,20 @@ def run_python(tmp_path):
     return run
 
 
+# Each network is in every run in some mode, and each mode with some networks (test_compile has more of compiled mode).
+USUAL = {"eager": {"mlp", "encoder", "rnn", "gru", "unet upsampled"},
+         "lazy": {"mlp", "convolutions", "encoder", "lstm", "rnn", "decoder", "unet", "diffusion", "detector"}, "compiled": {"mlp", "encoder", "lstm", "unet"}}
+
+
 def pytest_collection_modifyitems(items):
-    """Tracing takes a second or more: of whole networks, the compiled mode of these is in every run, the rest with what is long."""
-    usual = {"mlp", "convolutions", "encoder", "lstm", "decoder", "unet"}
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if item.path.name == "test_models.py" and parameters.get("mode") == "compiled":
-            if item.originalname != "test_training_follows_the_cpus_losses" or parameters["name"] not in usual:
-                item.add_marker(pytest.mark.long)
+        mode = parameters.get("mode")
+        is_long = any(mode in mark.args for mark in item.iter_markers("long_in"))
+        if item.path.name == "test_models.py":
+            if item.originalname == "test_training_follows_the_cpus_losses":
+                is_long = parameters["name"] not in USUAL[mode]
+            else:
+                is_long = is_long or mode == "compiled"
+        if is_long:
+            item.add_marker(pytest.mark.long)

@@ -161,20 +161,26 @@ def test_lists_of_ops_can_be_replaced():
 def test_lists_of_the_environment(run_python, tmp_path, mode):
     if mode == "lazy":
         return
-    lower, program = tmp_path / "ops_bf16.txt", """
-        import torch, hpu_torch
-        a = torch.ones(2, 2, device="hpu")
-        try:
-            with torch.autocast("hpu"):
-                print([x.dtype for x in (a.softmax(1), a @ a, a.bfloat16().exp())])
-        except ValueError as error:
-            print("refused:", error)"""
+    lower = tmp_path / "ops_bf16.txt"
     lower.write_text("softmax  # a remark\ntruediv\n\niadd\n")
-    expected = "[torch.bfloat16, torch.float32, torch.float32]"
-    assert expected in run_python(program, PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST=lower)
-    assert expected in run_python(program, LOWER_LIST="softmax,div", FP32_LIST="exp")
-    assert "no aten op of this PyTorch: sofmax" in run_python(program, PT_HPU_AUTOCAST_FP32_OPS_LIST="sofmax,exp")
-    assert "ops.txt is no file that can be read" in run_python(program, PT_HPU_AUTOCAST_FP32_OPS_LIST="/nowhere/ops.txt")
+    settings = [{"PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST": str(lower)}, {"LOWER_LIST": "softmax,div", "FP32_LIST": "exp"},
+                {"PT_HPU_AUTOCAST_FP32_OPS_LIST": "sofmax,exp"}, {"PT_HPU_AUTOCAST_FP32_OPS_LIST": "/nowhere/ops.txt"}]
+    said = run_python(f"""
+        import os, torch
+        for setting in {settings}:  # A process each, as they are read once.
+            if os.fork() == 0:
+                os.environ.update(setting)
+                import hpu_torch
+                a = torch.ones(2, 2, device="hpu")
+                try:
+                    with torch.autocast("hpu"):
+                        print([x.dtype for x in (a.softmax(1), a @ a, a.bfloat16().exp())], flush=True)
+                except ValueError as error:
+                    print("refused:", error, flush=True)
+                os._exit(0)
+            os.wait()""").splitlines()
+    assert said[:2] == ["[torch.bfloat16, torch.float32, torch.float32]"] * 2
+    assert "no aten op of this PyTorch: sofmax" in said[2] and "ops.txt is no file that can be read" in said[3]
 
 
 def test_functions_of_autograd():

@@ -84,15 +84,16 @@ def test_casts(dtype):
 
 
 def test_products():
-    for a_type, b_type in ((fp8.E4M3, fp8.E4M3), (fp8.E5M2, fp8.E5M2), (fp8.E5M2, fp8.E4M3), (fp8.E4M3, fp8.E5M2)):
-        for rows, inner, columns in ((5, 7, 3), (64, 40, 33), (1, 128, 16), (3, 1, 2)):
+    for number, (a_type, b_type) in enumerate(((fp8.E4M3, fp8.E4M3), (fp8.E5M2, fp8.E5M2), (fp8.E5M2, fp8.E4M3), (fp8.E4M3, fp8.E5M2))):
+        for shape, (rows, inner, columns) in enumerate(((5, 7, 3), (64, 40, 33), (1, 128, 16), (3, 1, 2))):
             a, b = codes_of(rows, inner, dtype=a_type), codes_of(inner, columns, dtype=b_type, seed=1)
             exact = decoded(a) @ decoded(b)
             allowed = decoded(a).abs() @ decoded(b).abs() * 2 ** -8
-            for trans_a in (False, True):
-                for trans_b in (False, True):
-                    y = fp8.fp8_gemm(a.t().contiguous() if trans_a else a, b.t().contiguous() if trans_b else b, dtype=torch.float32, trans_a=trans_a, trans_b=trans_b)
-                    assert y.shape == (rows, columns) and ((y.cpu().double() - exact).abs() <= allowed).all()
+            for way, (trans_a, trans_b) in enumerate(((False, False), (False, True), (True, False), (True, True))):
+                if shape and way != (number + shape) % 4:
+                    continue  # Each way with each pair of types once, and with each shape.
+                y = fp8.fp8_gemm(a.t().contiguous() if trans_a else a, b.t().contiguous() if trans_b else b, dtype=torch.float32, trans_a=trans_a, trans_b=trans_b)
+                assert y.shape == (rows, columns) and ((y.cpu().double() - exact).abs() <= allowed).all()
     a, b, bias, old = codes_of(2, 6, 8, dtype=fp8.E4M3), codes_of(8, 5, dtype=fp8.E4M3, seed=2), torch.randn(5), torch.randn(2, 6, 5)
     exact = decoded(a) @ decoded(b)
     one, row, column = torch.tensor(.5), torch.rand(6) + 1, torch.rand(5) + 1
@@ -257,6 +258,7 @@ def test_memory_between_forward_and_backward():
     assert codes < bf16 * .6 and least < f32 * .5
 
 
+@pytest.mark.long_in("eager")
 def test_training_converges_and_compiles_little(mode):
     torch.manual_seed(0)
     x = torch.randn(64, 16)
@@ -339,7 +341,7 @@ def test_other_targets(run_python, mode):
     if mode == "lazy":
         return
     program = """
-        import torch, hpu_torch
+        import os, torch, hpu_torch
         from hpu_torch import fp8
         x = torch.tensor([240., 248., 300., 448., 1e9, -1e9], device="hpu")
         print(fp8.is_fp8_available(), fp8.largest(fp8.E4M3))

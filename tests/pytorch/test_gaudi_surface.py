@@ -177,6 +177,7 @@ OPTIMISERS = {
 }
 
 
+@pytest.mark.long_in("eager")
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers_follow_pytorchs(name):
     ours, theirs = OPTIMISERS[name]
@@ -405,6 +406,7 @@ class Trainer:
         return losses, stats
 
 
+@pytest.mark.long_in("eager")
 @pytest.mark.parametrize("precision", ["32", "bf16-mixed", "fp8"])
 def test_a_trainer_trains(precision, tmp_path):
     from habana_frameworks.torch.hpex.experimental import transformer_engine as te

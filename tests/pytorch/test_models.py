@@ -158,8 +158,8 @@ RARE = ("damped", "amsgrad", "rmsprop centred", "radam", "adadelta", "asgd", "rp
 SMOOTH = nets.Net(lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)), lambda g: (torch.randn(5, 6, generator=g), torch.randint(4, (5,), generator=g)))
 
 
-@pytest.mark.parametrize("foreach", [False, True], ids=["", "foreach"])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] if name in RARE else []) for name in OPTIMISERS])
+@pytest.mark.parametrize("name, foreach", [pytest.param(name, foreach, marks=[pytest.mark.long] if name in RARE or foreach and name not in ("sgd", "adamw") else [])
+                                           for name in OPTIMISERS for foreach in (False, True)])
 def test_optimisers(mode, name, foreach):
     kind, options = OPTIMISERS[name]
     here, there = follow(mode, SMOOTH, steps=5, optimiser=lambda p: kind(p, foreach=foreach, **options))
@@ -239,13 +239,15 @@ def test_checkpointed_blocks_draw_the_same_numbers(mode):
     follow(mode, SMOOTH, make=Net)
 
 
+@pytest.mark.long_in("eager")
 def test_tied_weights_have_one_gradient(mode):
-    here, there = follow(mode, NETS["decoder"], steps=2, optimiser=lambda p: torch.optim.AdamW(p, lr=1e-2))
+    here, there = follow(mode, nets.Net(lambda: nets.Decoder(32, 16, 2, 1), nets.words(32, 3, 8)), steps=2, optimiser=lambda p: torch.optim.AdamW(p, lr=1e-2))
     assert there.head.weight is there.words.weight and len(list(there.parameters())) == len(list(here.parameters()))
     torch.testing.assert_close(there.words.weight.grad.cpu(), here.words.weight.grad, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["convolutions", "unet", "diffusion"])
+@pytest.mark.long_in("eager")
+@pytest.mark.parametrize("name", ["convolutions", pytest.param("unet", marks=pytest.mark.long), "diffusion"])
 def test_channels_last(mode, name):
     net = NETS[name]
 
@@ -288,18 +290,20 @@ SIZES = {"encoder": (lambda: nets.Encoder(20, 16, 2, 1), lambda b, s, g: nets.wo
          "lstm": (lambda: nets.Recurrent(width=8), lambda b, s, g: nets.sequences(b, s)(g), (5,))}
 
 
+@pytest.mark.long_in("eager")
 @pytest.mark.parametrize("steps", [16, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_that_change_compile_no_more(mode, name, steps):
     make, batch, lengths = SIZES[name]
+    optimiser = sgd if steps < 50 else lambda p: torch.optim.Adam(p, lr=1e-3)  # Of fewer ops.
     choose = random.Random(5)
     if mode == "eager":
         steps = 2  # Each op is a graph of its own.
     batches = [batch(choose.randint(2, 24), choose.choice(lengths), torch.Generator().manual_seed(step)) for step in range(steps)]
     net = nets.Net(make, None)
     compiled = []
-    expected, _, _ = train(mode, net, batches, "cpu", optimiser=lambda p: torch.optim.Adam(p, lr=1e-3))
-    losses, _, counts = train(mode, net, batches, "hpu", optimiser=lambda p: torch.optim.Adam(p, lr=1e-3), after=lambda *_: compiled.append(metrics.counts()["compiles"]))
+    expected, _, _ = train(mode, net, batches, "cpu", optimiser=optimiser)
+    losses, _, counts = train(mode, net, batches, "hpu", optimiser=optimiser, after=lambda *_: compiled.append(metrics.counts()["compiles"]))
     assert losses == pytest.approx(expected, rel=1e-3 if steps > 50 else 1e-4)
     if mode == "lazy":
         assert counts["compiles"] <= 4 and counts["compiles"] == compiled[10], (compiled, counts)

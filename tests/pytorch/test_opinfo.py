@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's own database of ops and their inputs: results, types, shapes and gradients on hpu are the CPU's, and the device computes
-them. What runs on the CPU, or differs, is named with the reason in opinfo_reasons.json. HPU_OPINFO_SAMPLES: how many samples an op."""
+them. What runs on the CPU, or differs, is named with the reason in opinfo_reasons.json. HPU_OPINFO_SAMPLES: how many samples an op, of all
+types; without it one of each op, and in types that few ops have code of their own for, of each third one."""
 import collections
 import itertools
 import json
@@ -138,14 +139,14 @@ class Outcome:
         self.passed, self.failed, self.errors, self.fallbacks = 0, 0, [], collections.Counter()
 
 
-def run_all(dtype, count, names=None):
-    """An Outcome for each op of the database with the type."""
+def run_all(dtype, count, names=None, each=1):
+    """An Outcome for each op of the database with the type, or for each third one."""
     outcomes = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for op in op_db:
+        for op in [op for op in op_db if dtype in op.dtypes][::each]:
             name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
-            if dtype not in op.dtypes or (names and name not in names):
+            if names and name not in names:
                 continue
             outcome = outcomes.setdefault(name, Outcome())
             with_gradients = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex) and dtype in op.backward_dtypes
@@ -166,9 +167,10 @@ def run_all(dtype, count, names=None):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_the_device_computes_what_the_cpu_does(dtype):
+    each = 1 if SAMPLES or dtype in (torch.float32, torch.int64) else 3
     torch.hpu.set_lazy(True)
     try:
-        outcomes = run_all(dtype, SAMPLES or (2 if dtype == torch.float32 else 1))
+        outcomes = run_all(dtype, SAMPLES or 1, each=each)
     finally:
         torch.hpu.set_lazy(False)
     unknown, passed, failed, ops = [], 0, 0, 0
@@ -184,7 +186,7 @@ def test_the_device_computes_what_the_cpu_does(dtype):
             unknown.append(f"{name}: on the CPU: {', '.join(outcome.fallbacks)}")
     print(f"{dtype}: {ops} of {len(outcomes)} ops are of the table, {passed} of their {passed + failed} samples pass")
     assert not unknown, "\n".join(unknown)
-    assert passed > 200 and passed >= 0.95 * (passed + failed)
+    assert passed > 200 / each and passed >= 0.95 * (passed + failed)
 
 
 def test_complex_numbers_are_the_cpus():

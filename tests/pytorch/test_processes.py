@@ -38,7 +38,7 @@ def test_a_child_of_a_process_with_devices_gets_an_error_and_may_work_on_the_cpu
         threads = [threading.Thread(target=busy) for _ in range(2)]
         for thread in threads: thread.start()
         codes = []
-        for _ in range(10):
+        for _ in range(5):
             child = os.fork()
             if child == 0:
                 code = 1
@@ -63,7 +63,7 @@ def test_a_child_of_a_process_with_devices_gets_an_error_and_may_work_on_the_cpu
         for thread in threads: thread.join()
         print(codes, a.sum().item())
     """)
-    assert "[0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 1000.0" in output
+    assert "[0, 0, 0, 0, 0] 1000.0" in output
 
 
 def test_forked_workers_of_a_data_loader(run_python):
@@ -83,6 +83,7 @@ def test_forked_workers_of_a_data_loader(run_python):
     assert str(2 * (sum(range(60)) + sum(range(20)))) in output
 
 
+@pytest.mark.long
 def test_spawned_processes_use_devices_of_their_own(run_python):
     output = run_python("""
         import torch, torch.multiprocessing as mp
@@ -97,6 +98,7 @@ def test_spawned_processes_use_devices_of_their_own(run_python):
     assert "rank 0 hpu:1" in output and "rank 1 hpu:2" in output
 
 
+@pytest.mark.long  # The runtime's tests have it.
 def test_a_device_that_another_process_has_is_named_with_its_owner(run_python):
     output = run_python("""
         import os, subprocess, sys, torch, hpu_torch
@@ -149,6 +151,7 @@ def test_the_repairs():
             Std.from_str(wrong)
 
 
+@pytest.mark.long  # test_distributed has it with our own process group.
 def test_torchrun(tmp_path):
     (tmp_path / "worker.py").write_text("""
 import os, torch, torch.distributed as dist

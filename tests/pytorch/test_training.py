@@ -55,7 +55,8 @@ class Packed(Recurrent):
         return self.head(result.sum(1))
 
 
-@pytest.mark.parametrize("name", RUNS)
+# Lazy and compiled mode are test_models's, which has most of these.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] if name in ("encoder", "lstm") else []) for name in RUNS])
 def test_losses_follow_the_cpus(name):
     make, x, target, optimiser, steps = RUNS[name]
     losses, nets = {}, {}
