@@ -34,6 +34,9 @@ class Step:
     def device(self, work):
         return 1e3 * self.timed(work, 1)
 
+    def modules(self):
+        return {"body": .6, "gradient/body": .3, "head": .1}
+
 
 class PytorchModels(unittest.TestCase):
     def run_script(self, nets, *arguments):
@@ -69,6 +72,13 @@ class PytorchModels(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertRegex(out, r"two +infer +lazy")
         self.assertNotRegex(out, "one|train|eager +")
+
+    def test_time_by_module(self):
+        nets = {"one": {"cpu": .1, "eager": .1, "lazy": .1}}
+        code, out, _ = self.run_script(nets, "--modules", "2")
+        self.assertEqual(code, 0)
+        self.assertEqual([line for line in out.splitlines() if line.startswith("one, ")], ["one, lazy:  60.0% body", "one, lazy:  30.0% gradient/body"])
+        self.assertNotIn("%", self.run_script(nets)[1])
 
     def test_a_gate_and_a_wrong_call(self):
         nets = {"one": {"cpu": .1, "eager": .2, "lazy": .1}}
