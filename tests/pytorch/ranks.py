@@ -11,7 +11,7 @@ import traceback
 from datetime import timedelta
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["hpu_torch", "torch.nn.parallel", "torch.distributed.optim"])
+_context.set_forkserver_preload(["hpu_torch", "torch.nn.parallel", "torch.distributed.optim", "hpu_torch.compiler"])
 
 
 def free_port():
