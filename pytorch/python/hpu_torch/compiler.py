@@ -31,22 +31,22 @@ class _Parts:
     "@gradient/layer1.conv", since these go through all that AOT autograd does to a graph, and from autograd's nodes to what they compute."""
 
     def __init__(self, module):
-        self._module, self.names = module, None  # names_of_parts() in the forward: the backward has the same.
+        self._module, self._outside = module, set()
+        self.names = None  # names_of_parts() in the forward: the backward has the same.
 
-    @staticmethod
-    def _mark(values, name):
-        """What has computed the values, and has no name, has this one."""
+    def _mark(self, values, name):
+        """What has computed the values in the trace, and has no name, has this one."""
         todo = _autograd_nodes(values)
         while todo:
             node = todo.pop()
-            if "traceback_" not in node.metadata:
+            if node not in self._outside and "traceback_" not in node.metadata:
                 node.metadata["traceback_"] = ["@gradient/" + name]
                 todo += [above for above, _ in node.next_functions if above is not None]
 
     @contextlib.contextmanager
-    def recorded(self):
-        """While it is entered, the module is traced. Gives what is called with the results."""
-        handles, stack = [], [""]
+    def recorded(self, tensors):
+        """While it is entered, the module is traced with these tensors. Gives what is called with the results."""
+        handles, stack, self._outside = [], [""], set(_autograd_nodes(tensors))
 
         def enter(name):
             def hook(module, inputs):
@@ -67,7 +67,7 @@ class _Parts:
             with _traceback.override_stack_trace():
                 yield lambda results: self._mark(results, "")
         finally:
-            _traceback.current_stack = before
+            _traceback.current_stack, self._outside = before, set()
             for handle in handles:
                 handle.remove()
 
@@ -228,7 +228,7 @@ class _Compiled:
                 values[i] = tensor
             args, kwargs = tree_unflatten(values, spec)
             versions = [tensor._version for tensor in tensors]
-            with state.replaced(tensors[:count]), _tracing.tracing(), parts.recorded() as mark:
+            with state.replaced(tensors[:count]), _tracing.tracing(), parts.recorded(tensors) as mark:
                 results, holder[0] = tree_flatten(self._function(*args, **kwargs))
                 mark(results)
             # What is no tensor (None, numbers) is a result of the trace.
