@@ -22,6 +22,7 @@
 #include "pytorch/python/Distributed.h"
 #include "pytorch/record/Capture.h"
 #include "pytorch/record/CompileLog.h"
+#include "pytorch/record/Programs.h"
 #include "pytorch/record/Recorder.h"
 #include "pytorch/record/Relocate.h"
 #include "pytorch/record/Scope.h"
@@ -151,6 +152,8 @@ void bindGraphs(py::module_& m) {
       .def("replay", &CapturedGraph::replay, NoGil())
       .def("is_captured", &CapturedGraph::isCaptured)
       .def("steps", &CapturedGraph::steps)
+      .def("uses", [](const CapturedGraph& graph,
+                      const at::Tensor& tensor) { return graph.uses(tensor.storage().unsafeGetStorageImpl()); })
       .def("memory", [](const CapturedGraph& graph) {
         const CapturedGraph::Memory memory = graph.memory();
         return py::dict(py::arg("kept") = memory.kept, py::arg("workspace") = memory.workspace);
@@ -269,13 +272,15 @@ void bindRest(py::module_& m) {
   m.def("set_lazy", [](bool lazy) { setLazy(lazy); }, NoGil());
   m.def("is_lazy", [] { return isLazy(); });
   m.def("set_max_nodes", [](int64_t nodes) { setMaxNodes(nodes); });
+  m.def("inject_compile_faults", &injectCompileFaults, py::arg("most_nodes") = 0, py::arg("op") = "");
   m.def("record_counts", [] {
     const RecordCounts counts = recordCounts();
     return py::dict(py::arg("nodes") = counts.nodes, py::arg("graphs") = counts.graphs,
                     py::arg("compiles") = counts.compiles, py::arg("cache_hits") = counts.hits,
                     py::arg("compile_ms") = static_cast<double>(counts.compileNs) / 1e6,
-                    py::arg("largest_graph") = counts.largestGraph, py::arg("signatures") = counts.signatures,
-                    py::arg("flushes") = counts.flushes, py::arg("refused") = counts.refused);
+                    py::arg("largest_graph") = counts.largestGraph, py::arg("split_graphs") = counts.splitGraphs,
+                    py::arg("signatures") = counts.signatures, py::arg("flushes") = counts.flushes,
+                    py::arg("refused") = counts.refused);
   });
   m.def("compile_records", [] {
     py::list records;

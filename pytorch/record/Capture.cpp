@@ -114,6 +114,11 @@ CapturedGraph::Memory CapturedGraph::memory() const {
   return memory;
 }
 
+bool CapturedGraph::uses(const c10::StorageImpl* storage) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return isKept_.count(storage) > 0;
+}
+
 void CapturedGraph::keep(const c10::intrusive_ptr<c10::StorageImpl>& storage) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (storage && isKept_.insert(storage.get()).second) kept_.push_back(storage);

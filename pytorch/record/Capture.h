@@ -54,6 +54,8 @@ class HPU_TORCH_API CapturedGraph : public std::enable_shared_from_this<Captured
   bool isCaptured() const;
   int64_t steps() const;  ///< Launches and host work of a replay.
   Memory memory() const;
+  /// Whether replays read or write the memory.
+  bool uses(const c10::StorageImpl* storage) const;
 
   // ---- for the recorder ---------------------------------------------------------------------------
   /// Memory that replays use; kept.

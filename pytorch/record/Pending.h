@@ -27,6 +27,7 @@ struct Pending {
     hpu::ElementType type;
     bool isWritten = false;
     hpu::Shape sizes;  ///< Of the tensor that its memory was taken for; empty where nobody knows.
+    size_t bytes = 0;  ///< Of its memory.
   };
   c10::StreamId stream = 0;
   bool isCaptured = false;  ///< It is of the thread that captures an HPU graph.
@@ -36,6 +37,27 @@ struct Pending {
   std::unordered_map<c10::StorageImpl*, int> index;
   std::vector<int64_t> key;  ///< The structure: signatures and places.
   bool isEmpty() const { return nodes.empty(); }
+
+  void add(Node node, std::vector<Number> itsNumbers) {
+    const Signature& signature = *node.signature;
+    key.push_back(signature.id);
+    if (node.scope != 0) key.push_back(-node.scope);
+    for (const Place& place : node.operands) {
+      key.push_back(place.storage);
+      key.push_back(place.offset);
+    }
+    for (size_t k = 0; k < node.results.size(); ++k) {
+      const Place& place = node.results[k];
+      if (place.storage < 0) continue;
+      // In the memory of its own a result begins at the beginning.
+      if (signature.results[k].operand < 0) key.push_back(place.storage);
+      slots[static_cast<size_t>(place.storage)].isWritten = true;
+    }
+    for (int operand : signature.written)
+      slots[static_cast<size_t>(node.operands[static_cast<size_t>(operand)].storage)].isWritten = true;
+    nodes.push_back(std::move(node));
+    numbers.push_back(std::move(itsNumbers));
+  }
 };
 
 }  // namespace hpu_torch

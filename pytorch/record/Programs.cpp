@@ -18,9 +18,38 @@ constexpr size_t kMostPrograms = 8192;
 /// times over.
 constexpr int kEffort = 25, kFreeEffort = 10;
 
+/// What injectCompileFaults() asks for.
+class CompileFaults {
+ public:
+  void set(int64_t mostNodes, const std::string& op) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    mostNodes_ = mostNodes;
+    op_ = op;
+    isActive_ = mostNodes > 0 || !op.empty();
+  }
+  hpu::Status of(const std::vector<Node>& nodes) {
+    if (!isActive_) return hpu::okStatus();
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (mostNodes_ > 0 && static_cast<int64_t>(nodes.size()) > mostNodes_)
+      return hpu::internalError("injected: a graph of " + std::to_string(nodes.size()) + " ops");
+    for (const Node& node : nodes)
+      if (!op_.empty() && node.signature->name.find(op_) != std::string::npos)
+        return hpu::internalError("injected: it has " + node.signature->name);
+    return hpu::okStatus();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> isActive_{false};
+  int64_t mostNodes_ = 0;
+  std::string op_;
+};
+
 struct Programs {
   std::mutex mutex;
   WordMap<const Program> map{kMostPrograms};
+  WordMap<const hpu::Status> refused{kMostPrograms};
+  CompileFaults faults;
   hpu::EagerCache recipes;
 };
 Programs& programs() {
@@ -61,11 +90,21 @@ std::shared_ptr<const Program> findProgram(Words key) {
   return programs().map.find(key);
 }
 
-std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
-                                           const std::vector<Storage>& storages) {
+hpu::StatusOr<std::shared_ptr<const Program>> tryProgram(const hpu::Device& device, Words key,
+                                                         const std::vector<Node>& nodes,
+                                                         const std::vector<Storage>& storages) {
+  {
+    std::lock_guard<std::mutex> lock(programs().mutex);
+    if (std::shared_ptr<const hpu::Status> refused = programs().refused.find(key)) return *refused;
+  }
+  auto refuse = [&](const hpu::Status& status) {
+    std::lock_guard<std::mutex> lock(programs().mutex);
+    return *programs().refused.insert(key, std::make_shared<const hpu::Status>(status));
+  };
+  if (hpu::Status fault = programs().faults.of(nodes); !fault.ok()) return refuse(fault);
   const TargetScope target(device.info().target);
   hpu::StatusOr<Translated> translated = translate(nodes, storages);
-  if (!translated.ok()) raise(translated.status(), "translating " + describe(nodes));
+  if (!translated.ok()) return refuse(translated.status());
   auto program = std::make_shared<Program>();
   program->inputs = translated->inputs;
   program->outputs = translated->outputs;
@@ -80,14 +119,30 @@ std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key,
       program->inputShapes = std::move(shared.inputShapes);
     } else {
       const hpu::EagerKey name = hpu::EagerKey::Builder().add(key.data, key.count * sizeof(int64_t)).build();
-      hpu::StatusOr<hpu::Executable> executable = programs().recipes.executable(
-          device, name, [&] { return compileFor(device, translated->graph, {}, nodes, why); });
-      if (!executable.ok()) raise(executable.status(), "compiling " + describe(nodes));
+      bool isCompiled = true;
+      hpu::StatusOr<hpu::Executable> executable = programs().recipes.executable(device, name, [&] {
+        hpu::StatusOr<hpu::Recipe> recipe = compileFor(device, translated->graph, {}, nodes, why);
+        isCompiled = recipe.ok();
+        return recipe;
+      });
+      // What cannot be loaded now, for want of memory, may be another time.
+      if (!executable.ok()) return isCompiled ? executable.status() : refuse(executable.status());
       program->executable = *executable;
     }
   }
   std::lock_guard<std::mutex> lock(programs().mutex);
-  return programs().map.insert(key, std::move(program));
+  return std::shared_ptr<const Program>(programs().map.insert(key, std::move(program)));
+}
+
+std::shared_ptr<const Program> makeProgram(const hpu::Device& device, Words key, const std::vector<Node>& nodes,
+                                           const std::vector<Storage>& storages) {
+  hpu::StatusOr<std::shared_ptr<const Program>> program = tryProgram(device, key, nodes, storages);
+  if (!program.ok()) raise(program.status(), "compiling " + describe(nodes));
+  return *program;
+}
+
+void injectCompileFaults(int64_t mostNodes, const std::string& op) {
+  programs().faults.set(mostNodes, op);
 }
 
 }  // namespace hpu_torch

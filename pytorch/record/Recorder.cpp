@@ -106,7 +106,7 @@ int slotOf(Pending& graph, const Tensor& tensor, hpu::ElementType type, bool isN
   auto [found, isFirst] = graph.index.emplace(storage, static_cast<int>(graph.slots.size()));
   if (isFirst) {
     auto held = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
-    Pending::Slot slot{{}, c10::weak_intrusive_ptr<c10::StorageImpl>(held), type, false, {}};
+    Pending::Slot slot{{}, c10::weak_intrusive_ptr<c10::StorageImpl>(held), type, false, {}, storage->nbytes()};
     if (const Block* block = blockOf(storage->data_ptr())) slot.sizes.assign(block->sizes.begin(), block->sizes.end());
     if (!isNew) slot.kept = std::move(held);
     graph.slots.push_back(std::move(slot));
@@ -124,32 +124,20 @@ void append(Pending& graph, const RecordedCall& call, const std::vector<Tensor>&
   const Signature& signature = *call.signature;
   Node node;
   node.signature = call.signature;
-  graph.key.push_back(signature.id);
   node.scope = currentScope();
-  if (node.scope != 0) graph.key.push_back(-node.scope);
-  for (size_t i = 0; i < call.operands.size(); ++i) {
-    const Place place{slotOf(graph, *call.operands[i], signature.operands[i].type, false),
-                      call.operands[i]->storage_offset()};
-    graph.key.push_back(place.storage);
-    graph.key.push_back(place.offset);
-    node.operands.push_back(place);
-  }
+  for (size_t i = 0; i < call.operands.size(); ++i)
+    node.operands.push_back(
+        {slotOf(graph, *call.operands[i], signature.operands[i].type, false), call.operands[i]->storage_offset()});
   for (size_t k = 0; k < signature.results.size(); ++k) {
     const ResultMeta& result = signature.results[k];
     Place place;
-    if (result.operand >= 0) {
+    if (result.operand >= 0)
       place = node.operands[static_cast<size_t>(result.operand)];
-    } else if (result.isDefined) {
+    else if (result.isDefined)
       place = {slotOf(graph, results[k], result.meta.type, true), 0};
-      graph.key.push_back(place.storage);
-    }
-    if (place.storage >= 0) graph.slots[static_cast<size_t>(place.storage)].isWritten = true;
     node.results.push_back(place);
   }
-  for (int operand : signature.written)
-    graph.slots[static_cast<size_t>(node.operands[static_cast<size_t>(operand)].storage)].isWritten = true;
-  graph.nodes.push_back(std::move(node));
-  graph.numbers.push_back(call.numbers);
+  graph.add(std::move(node), call.numbers);
 }
 
 bool writesNothing(const RecordedCall& call) {
@@ -384,6 +372,7 @@ RecordCounts recordCounts() {
   counts.hits = run.hits;
   counts.compileNs = run.compileNs;
   counts.largestGraph = run.largest;
+  counts.splitGraphs = run.split;
   countSignatures(counts);
   return counts;
 }
@@ -392,7 +381,8 @@ void resetRecordCounts() {
   reasons().counts.clear();
   reasons().nodes = 0;
   RunCounters& run = runCounters();
-  for (std::atomic<int64_t>* one : {&run.graphs, &run.compiles, &run.hits, &run.compileNs, &run.largest}) *one = 0;
+  for (std::atomic<int64_t>* one : {&run.graphs, &run.compiles, &run.hits, &run.compileNs, &run.largest, &run.split})
+    *one = 0;
 }
 
 }  // namespace hpu_torch

@@ -55,6 +55,7 @@ struct RecordCounts {
   int64_t compiles = 0, hits = 0;
   int64_t compileNs = 0;
   int64_t largestGraph = 0;                    ///< Nodes.
+  int64_t splitGraphs = 0;                     ///< That could not be compiled as one, and ran in parts.
   int64_t signatures = 0;                      ///< Kinds of calls of the process: never reset.
   std::map<std::string, int64_t> flushes;      ///< By reason.
   std::map<std::string, std::string> refused;  ///< Calls that cannot be compiled, and why.

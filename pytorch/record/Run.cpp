@@ -10,6 +10,7 @@
 #include "pytorch/device/Memory.h"
 #include "pytorch/device/Streams.h"
 #include "pytorch/record/Capture.h"
+#include "pytorch/record/Pieces.h"
 #include "pytorch/record/Programs.h"
 #include "pytorch/record/Scope.h"
 
@@ -100,18 +101,10 @@ std::vector<Storage> storagesOf(const Pending& graph, const std::vector<bool>& i
 
 }  // namespace
 
-void runPending(c10::DeviceIndex index, Pending& graph, CapturedGraph* capture) {
-  OpenDevice& device = open(index);
-  c10::DeviceGuard guard(c10::Device(kHpu, index));
-  const c10::StreamId current = currentStreamId(index);
-  // Memory of the graph's own is of its stream.
-  struct Restore {
-    c10::DeviceIndex index;
-    c10::StreamId stream;
-    ~Restore() { setCurrentStreamId(index, stream); }
-  } restore{index, current};
-  setCurrentStreamId(index, graph.stream);
+namespace {
 
+/// Not OK: it cannot be compiled, and nothing has run. Throws where it cannot be launched.
+hpu::Status runWhole(OpenDevice& device, Pending& graph, CapturedGraph* capture) {
   std::vector<bool> isAlive(graph.slots.size());
   std::vector<int64_t>& key = graph.key;
   int64_t bits = 1;
@@ -129,14 +122,18 @@ void runPending(c10::DeviceIndex index, Pending& graph, CapturedGraph* capture) 
     if (s % 62 == 61) key.push_back(bits), bits = 1;
   }
   key.push_back(bits);
-  key.push_back(index);
+  key.push_back(device.index);
 
   std::shared_ptr<const Program> program = findProgram(wordsOf(key));
-  if (program)
+  if (program) {
     ++runCounters().hits;
-  else
-    program = makeProgram(device.device, wordsOf(key), graph.nodes, storagesOf(graph, isAlive));
-  if (program->outputs.empty()) return;
+  } else {
+    hpu::StatusOr<std::shared_ptr<const Program>> made =
+        tryProgram(device.device, wordsOf(key), graph.nodes, storagesOf(graph, isAlive));
+    if (!made.ok()) return made.status();
+    program = *made;
+  }
+  if (program->outputs.empty()) return hpu::okStatus();
   const auto nodes = static_cast<int64_t>(graph.nodes.size());
   if (nodes > runCounters().largest) runCounters().largest = nodes;
   auto addressOf = [&](const Binding& binding) {
@@ -154,10 +151,28 @@ void runPending(c10::DeviceIndex index, Pending& graph, CapturedGraph* capture) 
     for (const std::vector<Binding>* bindings : {&program->inputs, &program->outputs})
       for (const Binding& binding : *bindings)
         if (binding.number < 0) capture->keep(graph.slots[static_cast<size_t>(binding.storage)].kept);
-    return capture->addLaunch(program, std::move(arguments), std::move(numbers));
+    capture->addLaunch(program, std::move(arguments), std::move(numbers));
+    return hpu::okStatus();
   }
   const hpu::Status launched = launch(device, graph.stream, *program, addressOf, numberOf);
   if (!launched.ok()) raise(launched, "launching " + describe(graph.nodes));
+  return hpu::okStatus();
+}
+
+}  // namespace
+
+void runPending(c10::DeviceIndex index, Pending& graph, CapturedGraph* capture) {
+  OpenDevice& device = open(index);
+  c10::DeviceGuard guard(c10::Device(kHpu, index));
+  const c10::StreamId current = currentStreamId(index);
+  // Memory of the graph's own is of its stream.
+  struct Restore {
+    c10::DeviceIndex index;
+    c10::StreamId stream;
+    ~Restore() { setCurrentStreamId(index, stream); }
+  } restore{index, current};
+  setCurrentStreamId(index, graph.stream);
+  runInPieces(graph, [&](Pending& piece) { return runWhole(device, piece, capture); });
 }
 
 namespace {

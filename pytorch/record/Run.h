@@ -14,7 +14,8 @@ namespace hpu_torch {
 
 class CapturedGraph;
 
-/// Compiles it, or finds it compiled, and launches it on its stream. Throws c10::Error. The caller sees to it that
+/// Compiles it, or finds it compiled, and launches it on its stream; in pieces where it cannot be compiled as one
+/// (Pieces.h). Throws c10::Error. The caller sees to it that
 /// graphs of a device come one after the other, holds no lock that Python's may wait for, and destroys `graph`.
 /// With `capture`: the launch, and the memory that it uses, become the graph's, and nothing runs.
 void runPending(c10::DeviceIndex device, Pending& graph, CapturedGraph* capture);

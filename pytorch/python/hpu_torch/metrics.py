@@ -5,7 +5,8 @@ from . import _C
 
 def counts():
     """A dict since the last reset: "nodes" recorded; "graphs" run, of which "compiles" were compiled and "cache_hits" were not;
-    "compile_ms"; nodes of the "largest_graph"; "flushes" of lazy mode by their reasons; "refused": calls of the process that run
+    "compile_ms"; nodes of the "largest_graph"; "split_graphs", which could not
+    be compiled as one and ran in parts; "flushes" of lazy mode by their reasons; "refused": calls of the process that run
     on the CPU although the table has their op, with the reason; "signatures": kinds of calls of the process."""
     return _C.record_counts()
 
