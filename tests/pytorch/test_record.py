@@ -314,3 +314,53 @@ def test_one_memory_as_two_types():
     view = there.view(torch.int32)
     there += 1
     assert torch.equal(view.cpu(), (x + 1).view(torch.int32))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_weight_norm(dim, dtype):
+    def normed(v, g, dv):
+        w, norms = torch._weight_norm_interface(v, g, dim)
+        return w, norms, torch.ops.aten._weight_norm_interface_backward(dv, v, g, norms, dim)
+
+    v = numbers(4, 5, 3, dtype=dtype)
+    if dim != 1:  # Of a dim in the middle PyTorch composes it.
+        g = numbers(*[size if d == dim else 1 for d, size in enumerate(v.shape)], seed=4, dtype=dtype)
+        check(normed, v, g, numbers(4, 5, 3, seed=5, dtype=dtype), tolerance=None if dtype == torch.float32 else 1.6e-2)
+    if dtype == torch.float32:
+        check(lambda v, g: torch._weight_norm(v, g, dim), v, numbers(*[size if d == dim else 1 for d, size in enumerate(v.shape)], seed=4))
+        check(lambda v, g: torch._weight_norm(v, g, -1), v, torch.tensor(2.))
+        check(lambda v, g: torch._weight_norm(v, g, 0), numbers(4), numbers(4, seed=4))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_margins_of_several_labels(reduction):
+    def losses(x, target):
+        x = x.detach().requires_grad_(True)
+        loss = F.multilabel_margin_loss(x, target, reduction=reduction)
+        (loss * torch.arange(1., 1 + loss.numel(), device=x.device).view(loss.shape)).sum().backward()
+        return loss.detach(), x.grad
+
+    target = torch.tensor([[3, 0, -1, 1, 2], [4, 4, 2, -1, -1], [-1, 1, 2, 3, 4], [0, 1, 2, 3, 4]])
+    check(losses, numbers(4, 5), target)
+    check(losses, numbers(5), target[1])
+    check(lambda x, t: torch.ops.aten.multilabel_margin_loss_forward(x, t, 1), numbers(4, 5), target)
+
+
+@pytest.mark.parametrize("sizes, kernel, out", [((2, 3, 9, 7), (2, 3), (4, 3)), ((3, 8, 8), 3, (1, 5)), ((2, 2, 6, 9, 7), (2, 3, 2), (3, 4, 2)),
+                                                ((3, 5, 6, 4), 2, (2, 1, 2))])
+def test_fractional_pooling(sizes, kernel, out):
+    dims = len(out)
+    pool = F.fractional_max_pool2d if dims == 2 else F.fractional_max_pool3d
+    batch = sizes[0] if len(sizes) == dims + 2 else 1
+
+    def pooled(x, samples):
+        x = x.detach().requires_grad_(True)
+        y, index = pool(x, kernel, output_size=out, return_indices=True, _random_samples=samples)
+        (y * torch.arange(1., 1 + y.numel(), device=x.device).view(y.shape)).sum().backward()
+        return y.detach(), index, x.grad
+
+    samples = torch.rand(batch, sizes[-dims - 1], dims, generator=torch.Generator().manual_seed(1))
+    x = numbers(*sizes)
+    x.view(-1)[5] = math.nan
+    check(pooled, x, samples)

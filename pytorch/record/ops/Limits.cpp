@@ -10,7 +10,9 @@ const std::vector<Limit>& opLimits() {
       {"_embedding_bag _embedding_bag_forward_only", "sparse gradients"},
       {"_cdist_forward _cdist_backward _pdist_forward _pdist_backward", "more than 2^26 differences"},
       {"_index_put_impl_", "a mask with other indices; sums of bool"},
-      {"adaptive_max_pool2d adaptive_max_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool2d avg_pool3d",
+      {"multilabel_margin_loss_forward multilabel_margin_loss_backward", "more than 2^26 pairs of classes"},
+      {"adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d max_pool2d_with_indices "
+       "max_pool3d_with_indices avg_pool2d avg_pool3d",
        "windows of more than 4096 elements; means of integers"},
       {"addmm addmv addbmm baddbmm bmm mm", "more than 2^24 products of integers; bool"},
       {"__lshift__ __rshift__ __ilshift__ __irshift__ bitwise_left_shift bitwise_right_shift", "floats"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses. The one thing to know: a reduction is PyTorch's number: 0 none, 1 mean, 2 sum.
+#include "compose/Indexing.h"
 #include "compose/Labels.h"
 #include "pytorch/record/Call.h"
 #include "pytorch/record/ops/Families.h"
@@ -161,6 +162,56 @@ void multiMarginBackward(Call& c) {  // grad_output, then the same
   c.out(0, c.reshape(c.mul(g, slope), c.meta(1).sizes), c.meta(1).type);
 }
 
+/// For each sample [n], label [j] and class [d]: whether d breaks the margin of the label. Labels are those before the
+/// first negative one.
+struct LabelMargins {
+  Value isLabel;  ///< [n, j, d]: j is the label d, f32.
+  Value isOneOf;  ///< [n, 1, d]: d is one of the labels, f32.
+  Value broken;   ///< [n, j, d]: by how much; 0 where it is kept, or d is one of the labels.
+  int64_t classes = 0;
+};
+LabelMargins labelMarginsOf(Call& c, size_t first) {  // self, target
+  LabelMargins m;
+  Shape shape = c.meta(first).sizes;
+  while (shape.size() < 2) shape.insert(shape.begin(), 1);
+  const int64_t n = shape[0], size = shape[1];
+  if (n * size * size == 0 || n * size * size > (int64_t{1} << 26))
+    c.unsupported("no elements, or more than 2^26 pairs");
+  m.classes = size;
+  Value x = c.reshape(c.f32(first), shape), target = c.reshape(c.in(first + 1, ElementType::kI32), shape);
+  Value zero = c.scalar(0, ElementType::kF32);
+  Value isEnd = c.cast(c.op("less", {target, c.scalarLike(target, 0)}), ElementType::kF32);
+  Value ends = scan(c, isEnd, 1, "add", /*exclusive=*/false, /*reverse=*/false);
+  Value isGiven = c.reshape(c.op("equal", {ends, zero}), {n, size, 1});
+  Value at = c.max(target, c.scalarLike(target, 0));
+  Value hit = c.op("equal", {c.reshape(at, {n, size, 1}), hpu::compose::counter(c, size, 2, 3)});
+  m.isLabel = c.cast(c.op("and", {hit, isGiven}), ElementType::kF32);
+  m.isOneOf = c.reduceMax(m.isLabel, {1}, true);
+  Value own = c.reshape(c.op("gather_elements", {x, at}, {{"axis", int64_t{1}}}), {n, size, 1});
+  Value z = c.add(c.sub(c.reshape(x, {n, 1, size}), own), 1.0);
+  Value counts = c.op("and", {isGiven, c.op("equal", {m.isOneOf, zero})});
+  m.broken = c.where(counts, c.max(z, zero), zero);
+  return m;
+}
+void multiLabelMargin(Call& c) {  // self, target, reduction -> output, is_target
+  LabelMargins m = labelMarginsOf(c, 0);
+  Value loss = c.div(c.reduceSum(m.broken, {1, 2}, false), static_cast<double>(m.classes));
+  loss = reduced(c, loss, c.integer(2));
+  c.out(0, c.meta(0).sizes.size() < 2 ? c.reshape(loss, {}) : loss, c.meta(0).type);
+  c.out(1, c.reshape(m.isOneOf, c.meta(1).sizes), c.meta(0).type);
+}
+void multiLabelMarginBackward(Call& c) {  // grad_output, self, target, reduction, is_target
+  LabelMargins m = labelMarginsOf(c, 1);
+  Value zero = c.scalar(0, ElementType::kF32);
+  Value counts = c.cast(c.op("greater", {m.broken, zero}), ElementType::kF32);
+  Value slope = c.sub(counts, c.mul(m.isLabel, c.reduceSum(counts, {2}, true)));
+  slope = c.div(c.reduceSum(slope, {1}, false), static_cast<double>(m.classes));
+  Value g = c.f32(0);
+  g = c.integer(3) == kNone ? c.reshape(g, {c.dim(slope, 0), 1}) : c.reshape(g, {});
+  if (c.integer(3) == kMean) g = c.div(g, static_cast<double>(c.dim(slope, 0)));
+  c.out(0, c.reshape(c.mul(g, slope), c.meta(1).sizes), c.meta(1).type);
+}
+
 }  // namespace
 
 const std::vector<Row>& lossOps() {
@@ -177,6 +228,8 @@ const std::vector<Row>& lossOps() {
       {"binary_cross_entropy_backward binary_cross_entropy_backward.grad_input", crossEntropyBackward},
       {"multi_margin_loss", multiMargin, {}, Row::kOwnShapes | Row::kFixedNumbers},
       {"multi_margin_loss_backward", multiMarginBackward, {}, Row::kOwnShapes | Row::kFixedNumbers},
+      {"multilabel_margin_loss_forward", multiLabelMargin, {}, Row::kOwnShapes},
+      {"multilabel_margin_loss_backward", multiLabelMarginBackward, {}, Row::kOwnShapes},
   };
   return rows;
 }

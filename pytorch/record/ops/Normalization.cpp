@@ -161,6 +161,35 @@ void groupNormBackward(Call& c) {
   if (mask[2]) c.out(2, c.reshape(c.reduceSum(g, outer, true), {channels}), type);
 }
 
+// ---- weight norm: slices of one dim, the first or the last, of length g -------------------------------
+
+/// The dims over which the length of a slice is taken; none of one dim.
+Ints otherDims(Call& c, size_t v, int64_t dim) {
+  if (dim < 0 || hpu::numElements(c.meta(v).sizes) == 0) c.unsupported("a negative dim, or no elements");
+  return allBut(static_cast<int64_t>(c.meta(v).sizes.size()), {dim});
+}
+
+void weightNorm(Call& c) {  // v, g, dim -> w, norms
+  Value v = c.f32(0), g = c.f32(1);
+  const Ints dims = otherDims(c, 0, c.integer(2));
+  if (!c.ok()) return;
+  Value norm = c.op("sqrt", {dims.empty() ? c.mul(v, v) : c.reduceSum(c.mul(v, v), dims, true)});
+  c.out(0, c.mul(v, c.div(c.reshape(g, c.shape(norm)), norm)), c.meta(0).type);
+  const ElementType type = c.meta(1).type;
+  c.out(1, c.reshape(norm, c.meta(1).sizes), type == ElementType::kBF16 ? ElementType::kF32 : type);
+}
+
+void weightNormBackward(Call& c) {  // grad_w, saved_v, saved_g, saved_norms, dim -> grad_v, grad_g
+  Value grad = c.f32(0), v = c.f32(1);
+  const Ints dims = otherDims(c, 1, c.integer(4));
+  if (!c.ok()) return;
+  Value dot = dims.empty() ? c.mul(grad, v) : c.reduceSum(c.mul(grad, v), dims, true);
+  Value norm = c.reshape(c.f32(3), c.shape(dot)), g = c.reshape(c.f32(2), c.shape(dot));
+  Value along = c.div(dot, norm);
+  c.out(0, c.mul(c.div(g, norm), c.sub(grad, c.mul(v, c.div(along, norm)))), c.meta(1).type);
+  c.out(1, c.reshape(along, c.meta(2).sizes), c.meta(2).type);
+}
+
 }  // namespace
 
 const std::vector<Row>& normalizationOps() {
@@ -171,6 +200,8 @@ const std::vector<Row>& normalizationOps() {
       {"native_batch_norm_backward", batchNormBackward, {}, Row::kOwnShapes | Row::kKeepsFormat},
       {"native_group_norm", groupNorm, {}, Row::kOwnShapes},
       {"native_group_norm_backward", groupNormBackward, {}, Row::kOwnShapes},
+      {"_weight_norm_interface", weightNorm, {}, Row::kOwnShapes},
+      {"_weight_norm_interface_backward", weightNormBackward, {}, Row::kOwnShapes},
   };
   return rows;
 }

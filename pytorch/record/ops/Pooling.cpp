@@ -202,6 +202,78 @@ void adaptiveMaxPoolBackward(Call& c) {  // grad_output, self, indices
     return c.out(0, c.full({ElementType::kF32, sizes}, 0));
   c.out(0, spreadOut(c, c.f32(0), c.in(2), sizes, "add"));
 }
+
+// ---- fractional: windows begin where a random number of each image says --------------------------------
+
+/// Where the windows along one dim begin, [images, out], i32; as PyTorch computes it, in f32.
+Value fractionalBegins(Call& c, Value sample, int64_t size, int64_t kernel, int64_t out) {
+  const int64_t images = c.dim(sample, 0);
+  Value last = c.full({ElementType::kI32, {images, 1}}, static_cast<double>(size - kernel));
+  if (out == 1) return last;
+  const float alpha = static_cast<float>(size - kernel) / static_cast<float>(out - 1);
+  Value o = c.cast(hpu::compose::counter(c, out - 1, 1, 2), ElementType::kF32);
+  auto whole = [&](Value v) { return c.cast(c.op("floor", {c.mul(v, alpha)}), ElementType::kI32); };
+  return c.concat({c.sub(whole(c.add(o, sample)), whole(sample)), last}, 1);
+}
+/// self, kernel_size, output_size, random_samples -> out, indices
+void fractionalMaxPool(Call& c) {
+  Value x = c.wide(0), samples = c.f32(3);
+  if (!c.ok()) return;
+  const Shape large = c.shape(x);
+  const size_t dims = spatialDims(c);
+  const Ints kernel = c.ints(1, dims), out = c.ints(2, dims);
+  Shape small = large;
+  std::copy(out.begin(), out.end(), small.end() - static_cast<int64_t>(dims));
+  if (!isUsable(c, large, small, c.meta(0).type, true)) return;
+  int64_t taps = 1, pixels = 1, windows = 1;
+  for (size_t i = 0; i < dims; ++i) {
+    taps *= kernel[i];
+    windows *= out[i];
+    pixels *= large[large.size() - dims + i];
+  }
+  if (taps > 4096) return (void)c.unsupported("a window of more than 4096 elements");
+  const int64_t images = hpu::numElements(large) / pixels;
+  samples = c.reshape(samples, {images, static_cast<int64_t>(dims)});
+  // Of two dims, the first number is for the width; of three, for the depth.
+  std::vector<Value> begins;
+  for (size_t i = 0; i < dims; ++i)
+    begins.push_back(fractionalBegins(c, c.sliceDim(samples, 1, static_cast<int64_t>(dims == 2 ? 1 - i : i), 1),
+                                      large[large.size() - dims + i], kernel[i], out[i]));
+  x = c.reshape(x, {images, pixels});
+  Value best, index;
+  for (int64_t t = 0; t < taps && c.ok(); ++t) {
+    Value here;
+    int64_t rest = t, stride = 1;
+    for (size_t i = dims; i-- > 0;) {
+      Shape along(dims + 1, 1);
+      along[0] = images;
+      along[i + 1] = out[i];
+      Value part =
+          c.reshape(c.mul(c.add(begins[i], static_cast<double>(rest % kernel[i])), static_cast<double>(stride)), along);
+      rest /= kernel[i];
+      stride *= large[large.size() - dims + i];
+      here = here.handle ? c.add(here, part) : part;
+    }
+    here = c.reshape(here, {images, windows});
+    Value tap = c.op("gather_elements", {x, here}, {{"axis", int64_t{1}}});
+    if (!best.handle) {
+      best = tap, index = here;
+      continue;
+    }
+    Value isLarger = c.op("greater", {tap, best});
+    if (hpu::compose::isFloat(c.element(x))) isLarger = c.op("or", {isLarger, c.op("is_nan", {tap})});
+    best = c.where(isLarger, tap, best);
+    index = c.where(isLarger, here, index);
+  }
+  c.out(0, c.reshape(best, small), c.meta(0).type);
+  c.out(1, c.cast(c.reshape(index, small), ElementType::kI64));
+}
+void fractionalMaxPoolBackward(Call& c) {  // grad_output, self, kernel_size, output_size, indices
+  const Shape& sizes = c.meta(1).sizes;
+  if (!isUsable(c, sizes, sizes, c.meta(1).type)) return;
+  c.out(0, spreadOut(c, c.f32(0), c.in(4), sizes, "add"), c.meta(1).type);
+}
+
 void maxUnpool(Call& c) {  // self, indices, output_size, ..
   const Shape& shape = c.meta(0).sizes;
   Shape sizes = shape;
@@ -230,6 +302,10 @@ const std::vector<Row>& poolingOps() {
       {"adaptive_max_pool3d.out", adaptiveMaxPool, "3d"},
       {"adaptive_max_pool2d_backward.grad_input", adaptiveMaxPoolBackward},
       {"adaptive_max_pool3d_backward.grad_input", adaptiveMaxPoolBackward, "3d"},
+      {"fractional_max_pool2d.output", fractionalMaxPool},
+      {"fractional_max_pool2d_backward.grad_input", fractionalMaxPoolBackward},
+      {"fractional_max_pool3d.output", fractionalMaxPool, "3d"},
+      {"fractional_max_pool3d_backward", fractionalMaxPoolBackward, "3d", Row::kOwnShapes},
       {"max_unpool2d", maxUnpool, {}, Row::kOwnShapes},
       {"max_unpool3d", maxUnpool, "3d", Row::kOwnShapes},
       {"_adaptive_avg_pool2d", adaptiveAvgPool, {}, Row::kOwnShapes | Row::kKeepsFormat},
