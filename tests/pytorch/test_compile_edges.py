@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled mode and HPU graphs where a signature must tell calls apart, and where there is an error and not a wrong number."""
+import copy
+import io
+import pickle
 import threading
 
 import hpu_torch
@@ -118,12 +121,12 @@ def test_what_cannot_be_right_is_an_error():
     class Holder(nn.Module):
         def __init__(self):
             super().__init__()
-            self.scale = torch.ones(2).to("hpu")
+            self.scales = [torch.ones(2).to("hpu").requires_grad_(True)]
 
         def forward(self, x):
-            return x * self.scale
+            return x * self.scales[0]
 
-    with pytest.raises(RuntimeError, match="attribute 'scale' of Holder"):
+    with pytest.raises(RuntimeError, match="neither an argument nor a parameter"):
         hpu_torch.compile(Holder())(torch.ones(2, 2, device="hpu"))
 
 
@@ -179,3 +182,195 @@ def test_checkpoints_are_not_captured():
     with pytest.raises(RuntimeError, match="preserve_rng_state=False"):
         hpu_torch.compile(lambda x: checkpoint(part, x, use_reentrant=False))(x)
     checkpoint(part, x, use_reentrant=False).sum().backward()
+
+
+class Counting(nn.Module):
+    """Its forward replaces a buffer, and attributes: one that is there, one that is new."""
+
+    def __init__(self, size=3):
+        super().__init__()
+        self.linear = nn.Linear(3, size)
+        self.register_buffer("count", torch.zeros(1))
+        self.history = None
+
+    def forward(self, x):
+        self.count = self.count + 1
+        y = self.linear(x) * self.count
+        self.history = y.mean(0) if self.history is None else self.history.detach() * .5 + y.mean(0)
+        self.last = y
+        return y
+
+
+def same_everywhere(net, reference, x):
+    result, expected = net(x.to("hpu")), reference(x)
+    for one, other in [(result, expected), (net.count, reference.count), (net.history, reference.history), (net.last, reference.last)]:
+        torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-5, atol=1e-5)
+        assert one.requires_grad == other.requires_grad
+    assert net.last is result
+    return result, expected
+
+
+@pytest.mark.parametrize("how", ["compiled", "wrapped"])
+def test_tensors_that_a_forward_replaces(how):
+    reference = Counting()
+    net = copy.deepcopy(reference).to("hpu")
+    net = hpu_torch.compile(net) if how == "compiled" else torch.hpu.wrap_in_hpu_graph(net)
+    kept = net.count
+    with torch.set_grad_enabled(how == "compiled"):
+        for step in range(6):
+            result, expected = same_everywhere(net, reference, torch.randn(2 + step % 2, 3))
+            if how == "compiled":
+                for loss in (result.square().mean(), expected.square().mean()):
+                    loss.backward()
+    assert kept.item() == 0 and net.count.item() == 6, "the buffer that was there is another tensor"
+    if how == "compiled":
+        torch.testing.assert_close(net.linear.weight.grad.cpu(), reference.linear.weight.grad, rtol=1e-4, atol=1e-4)
+    else:
+        assert len(net.forward.hpu_graphs) == 2
+    net.count = torch.full((1,), 10., device="hpu")
+    reference.count = torch.full((1,), 10.)
+    with torch.set_grad_enabled(how == "compiled"):
+        same_everywhere(net, reference, torch.randn(2, 3))
+
+
+def test_a_graphed_module_says_what_it_cannot_replay():
+    x = torch.randn(2, 3).to("hpu")
+    net = Counting().to("hpu")
+    before = net.count
+    with pytest.raises(RuntimeError, match="'count', which it reads: replays would read the old one"):
+        torch.hpu.make_graphed_callables(net, (x,))
+    assert net.count is before and net.count.item() == 0
+
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x):
+            self.count.add_(1)
+            self.last = x * self.count
+            return self.last * 2
+
+    net = torch.hpu.make_graphed_callables(InPlace().to("hpu"), (x,))
+    assert [net(x).div(x).mean().round().item() for _ in range(3)] == [2, 4, 6] and net.count.item() == 3
+
+
+def normalised():
+    return nn.utils.weight_norm(nn.Linear(3, 4), dim=0)
+
+
+@pytest.mark.parametrize("where", ["root", "part"])
+@pytest.mark.parametrize("how", ["plain", "compiled", "wrapped"])
+def test_weight_norm(how, where):
+    reference, net = normalised(), normalised()
+    net.load_state_dict(reference.state_dict())
+    net.to("hpu")
+    if where == "part":
+        reference, net = nn.Sequential(reference, nn.ReLU()), nn.Sequential(net, nn.ReLU())
+    net = {"plain": lambda n: n, "compiled": hpu_torch.compile, "wrapped": torch.hpu.wrap_in_hpu_graph}[how](net)
+    optimisers = [torch.optim.SGD(m.parameters(), lr=.1) for m in (net, reference)]
+    for _ in range(3):
+        x = torch.randn(5, 3)
+        with torch.set_grad_enabled(how != "wrapped"):
+            result, expected = net(x.to("hpu")), reference(x)
+        torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-5, atol=1e-5)
+        if how != "wrapped":
+            for optimiser, y in zip(optimisers, (result, expected)):
+                optimiser.zero_grad()
+                y.square().sum().backward()
+                optimiser.step()
+        else:  # A step of training between inferences.
+            with torch.no_grad():
+                for m in (net, reference):
+                    for p in m.parameters():
+                        p.mul_(1.5)
+    if how == "wrapped":
+        assert len(net.forward.hpu_graphs) == 1, "wherever the weight of a call lies"
+    for one, other in zip(net.parameters(), reference.parameters()):
+        torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-5, atol=1e-5)
+
+
+def several(a, b):
+    y = a * 2
+    return dict(y=y, detached=y.detach(), integer=(a > 0).long(), input=a, view=a.view(-1), cut=a.detach(), again=y, other=b, row=b[0],
+                part=y[0], unasked=b + 1, none=None)
+
+
+@pytest.mark.parametrize("how", ["compiled", "wrapped"])
+@pytest.mark.parametrize("asks", ["leaf", "history", "nothing"])
+def test_results_are_as_the_plain_functions(how, asks):
+    a, b = torch.randn(2, 3).to("hpu"), torch.randn(2, 3).to("hpu")
+    if asks != "nothing":
+        a.requires_grad_(True)
+    if asks == "history":
+        a = a * 1
+    made = (hpu_torch.compile if how == "compiled" else torch.hpu.wrap_in_hpu_graph)(several)
+    expected = several(a, b)
+
+    def seen(results):
+        first = {}
+        return {name: r if r is None else (r.requires_grad, r.grad_fn is not None, r.is_leaf, r.dtype, r.shape, r.stride(), first.setdefault(id(r), name),
+                                           [r is t for t in (a, b)], [r.data_ptr() == t.data_ptr() for t in (a, b)]) for name, r in results.items()}
+
+    for _ in range(2):
+        results = made(a, b)
+        assert seen(results) == seen(expected)
+        for name, r in results.items():
+            assert r is None or torch.equal(r.detach().cpu(), expected[name].detach().cpu())
+    if asks != "nothing":
+        wanted = [name for name, r in expected.items() if r is not None and r.requires_grad]
+        gradients = [torch.autograd.grad(sum((r[name] * (i + 1)).sum() for i, name in enumerate(wanted)), a, retain_graph=True)[0] for r in (results, expected)]
+        assert torch.equal(gradients[0].cpu(), gradients[1].cpu())
+    results["row"].add_(1)  # A view of the caller's tensor still.
+    assert torch.equal(results["row"].cpu(), b[0].cpu()) and b.grad is None
+
+
+def prepared(how):
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).to("hpu")
+    x = torch.randn(5, 3).to("hpu")
+    if how == "wrapped":
+        return torch.hpu.wrap_in_hpu_graph(net.eval(), max_graphs=2), x
+    if how == "graphed":
+        return torch.hpu.make_graphed_callables(net, (x,)), x
+    return (hpu_torch.compile if how == "compiled" else torch.hpu.ModuleCacher())(net), x
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("how", ["compiled", "wrapped", "graphed", "cached"])
+def test_copies_and_files_of_prepared_modules(how, used):
+    net, x = prepared(how)
+    plain = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+    assert list(net.state_dict()) == list(plain.state_dict())
+
+    def run(module):
+        with torch.set_grad_enabled(how != "wrapped"):
+            return module(x)
+
+    if used:
+        run(net)
+    file = io.BytesIO()
+    torch.save(net, file)
+    file.seek(0)
+    others = {"copy": copy.deepcopy(net), "pickle": pickle.loads(pickle.dumps(net)), "file": torch.load(file)}
+    others["copy of a copy"] = copy.deepcopy(others["copy"])
+    expected = run(net)
+    for name, other in others.items():
+        assert type(other.forward) is type(net.forward) and list(other.state_dict()) == list(plain.state_dict()), name
+        for _ in range(2):  # The state of the norm, too, is its own.
+            result = run(other)
+        assert torch.equal(result.cpu(), expected.cpu()), name
+        with torch.no_grad():
+            for p in other.parameters():
+                p.zero_()
+        assert run(other).abs().sum().item() == 0
+        if how != "wrapped":
+            other(x).sum().backward()
+            assert other[0].weight.grad is not None and net[0].weight.grad is None
+    assert torch.equal(run(net).cpu(), expected.cpu())
+
+
+def test_a_graph_is_not_copied():
+    for do in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            do(torch.hpu.HPUGraph())

@@ -12,114 +12,42 @@ import functools
 import types
 
 import torch
-import torch.fx.traceback as _traceback
 from functorch import compile as _functorch_compile
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from . import _C, _tracing
+from . import _C
 from .fp8 import is_fp8_enabled
-from .profiler import names_of_parts
-from .hpu.graphs import _is_hpu, _modes, _sharing, _value
+from .hpu.graphs import _Forward, _is_hpu, _modes, _put_back, _sharing, _value
 
 
-def _autograd_nodes(values):
-    return [t.grad_fn for t in tree_flatten(values)[0] if isinstance(t, torch.Tensor) and t.grad_fn is not None]
-
-
-class _Parts:
-    """Which part of a module each op of its trace is of, for the profiler: the "stack traces" of the graphs' nodes are "@layer1.conv" and
-    "@gradient/layer1.conv", since these go through all that AOT autograd does to a graph, and from autograd's nodes to what they compute."""
-
-    def __init__(self, module):
-        self._module, self._outside = module, set()
-        self.names = None  # names_of_parts() in the forward: the backward has the same.
-
-    def _mark(self, values, name):
-        """What has computed the values in the trace, and has no name, has this one."""
-        todo = _autograd_nodes(values)
-        while todo:
-            node = todo.pop()
-            if node not in self._outside and "traceback_" not in node.metadata:
-                node.metadata["traceback_"] = ["@gradient/" + name]
-                todo += [above for above, _ in node.next_functions if above is not None]
-
-    @contextlib.contextmanager
-    def recorded(self, tensors):
-        """While it is entered, the module is traced with these tensors. Gives what is called with the results."""
-        handles, stack, self._outside = [], [""], set(_autograd_nodes(tensors))
-
-        def enter(name):
-            def hook(module, inputs):
-                self._mark(inputs, stack[-1])
-                stack.append(name)
-                _traceback.current_stack = ["@" + name]
-            return hook
-
-        def leave(module, inputs, outputs):
-            self._mark(outputs, stack.pop())
-            _traceback.current_stack = ["@" + stack[-1]]
-
-        for name, part in self._module.named_modules() if self._module is not None else ():
-            if name and not isinstance(part, torch.jit.ScriptModule):
-                handles += [part.register_forward_pre_hook(enter(name)), part.register_forward_hook(leave)]
-        before, _traceback.current_stack = _traceback.current_stack, ["@"]
-        try:
-            with _traceback.override_stack_trace():
-                yield lambda results: self._mark(results, "")
-        finally:
-            _traceback.current_stack, self._outside = before, set()
-            for handle in handles:
-                handle.remove()
-
-    def scope(self, node):
-        beginning, own = self.names
-        path = next((line[1:] for line in (node.stack_trace or "").split("\n") if line.startswith("@")), "")
-        kind = "gradient/" if path.startswith("gradient/") else ""
-        path = path[len(kind):]
-        return kind + (beginning + path if path else own)
-
-
-class _WithNames(torch.fx.Interpreter):
-    """Runs a graph whose ops carry the names of modules."""
-
-    def __init__(self, graph_module, parts):
-        super().__init__(graph_module)
-        self._parts = parts
-
-    def run_node(self, node):
-        _C.set_scope(self._parts.scope(node))
-        return super().run_node(node)
+class _Traced(Exception):
+    """Tracing is done, and nothing has run."""
 
 
 class _Executor:
     """An aten graph: captured once, then launched on the tensors that it is given. `writes`: pairs of a result and the argument
     that it is written to."""
 
-    def __init__(self, graph_module, writes=(), is_backward=False, parts=None):
-        self._module, self._writes, self._relocated, self._records = graph_module, writes, {}, False
-        self._is_backward, self._parts = is_backward, parts
+    def __init__(self, graph_module, writes=(), is_backward=False):
+        self._module, self._writes, self._relocated, self._records = graph_module, writes, [], False
+        self._is_backward, self.is_traced = is_backward, True
 
     def _run(self, args):
-        if self._names() is None:
-            outputs = self._module(*args)
-        else:
-            outputs = _WithNames(self._module, self._parts).run(*args)
-            _C.set_scope(("gradient/" if self._is_backward else "") + self._parts.names[1])
+        outputs = self._module(*args)
         for i, argument in self._writes:
             if outputs[i] is not args[argument]:
                 args[argument].copy_(outputs[i])
         return outputs
 
-    def _names(self):
-        return self._parts.names if self._parts is not None else None
-
     def __call__(self, *args):
+        if not self.is_traced:
+            raise _Traced
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if self._is_backward and torch.is_grad_enabled():
             raise RuntimeError("gradients of gradients (create_graph=True) do not go through a compiled graph: leave this part uncompiled")
         if len(tensors) != len(args) or not tensors or not all(_is_hpu(t) for t in tensors) or _C.is_capturing(tensors[0].device.index):
             return self._record(args)
-        for relocated, single, present, count in self._relocated.get(self._names(), ()):
+        for relocated, single, present, count in self._relocated:
             if relocated.fits(tensors):
                 return self._results(relocated.run(tensors), single, present, count)
         if self._records or not self._capture(tensors):
@@ -145,8 +73,7 @@ class _Executor:
         if not all(_is_hpu(outputs[i]) for i in present):
             self._records = True
             return False
-        self._relocated.setdefault(self._names(), []).append(
-            (_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
+        self._relocated.append((_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
         return True
 
     @staticmethod
@@ -173,6 +100,10 @@ def hpu_backend(graph_module, example_inputs):
     return _Executor(graph_module)
 
 
+def _backward_compiler(graph_module, example_inputs):
+    return _Executor(graph_module, is_backward=True)
+
+
 def _leaf_key(leaf):
     if isinstance(leaf, torch.Tensor):
         return leaf.shape, leaf.stride() if leaf.layout == torch.strided else None, leaf.dtype, leaf.device, leaf.requires_grad
@@ -182,11 +113,12 @@ def _leaf_key(leaf):
 _MOST_SIGNATURES = 256
 
 
-class _Compiled:
+class _Compiled(_Forward):
     """What is traced and compiled of a function, by signature."""
+    _own = ("_by_signature",)
 
-    def __init__(self, function, module):
-        self._function, self._module, self._by_signature = function, module, {}
+    def _begin(self):
+        self._by_signature = {}
 
     def __call__(self, *args, **kwargs):
         if _C.is_capturing(-1):  # A part of what is traced, or captured.
@@ -206,97 +138,137 @@ class _Compiled:
             entry = self._by_signature.get(key)
         except TypeError:  # An argument that has no hash is no part of a signature: recorded each time.
             return _recorded(self._function)(*args, **kwargs)
-        if entry is not None:
-            traced, holder, others, parts = entry
-            parts.names = names_of_parts(self._module)
-            return _with_others(traced(*tensors), others, holder[0])
-        traced, holder, others, parts, outputs = self._trace(leaves, spec, where, tensors)
-        self._by_signature[key] = traced, holder, others, parts
-        if len(self._by_signature) > _MOST_SIGNATURES:
-            del self._by_signature[next(iter(self._by_signature))]
-        return _with_others(outputs, others, holder[0])
+        if entry is None:
+            entry = self._by_signature[key] = _Trace(self._function, self._module, leaves, spec, where, tensors)
+            if len(self._by_signature) > _MOST_SIGNATURES:
+                del self._by_signature[next(iter(self._by_signature))]
+        return entry(tensors)
 
-    def _trace(self, leaves, spec, where, tensors):
-        parts = _Parts(self._module)
-        parts.names = names_of_parts(self._module)
-        constants, holder = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], [None]
 
-        def flat(*tensors):
-            state = _State(self._module)
-            count, values = len(state.tensors), list(constants)
-            for i, tensor in zip(where, tensors[count:]):
-                values[i] = tensor
-            args, kwargs = tree_unflatten(values, spec)
-            versions = [tensor._version for tensor in tensors]
-            with state.replaced(tensors[:count]), _tracing.tracing(), parts.recorded(tensors) as mark:
-                results, holder[0] = tree_flatten(self._function(*args, **kwargs))
-                mark(results)
-            # What is no tensor (None, numbers) is a result of the trace.
-            outputs, others[:] = [], [None] * len(results)
-            for i, result in enumerate(results):
-                if isinstance(result, torch.Tensor):
-                    outputs.append(result)
-                else:
-                    others[i] = (result,)
-            # What is written is a result, too: tracing would leave out a write whose result nobody reads.
-            written[:] = [i for i, version in enumerate(versions) if tensors[i]._version != version]
-            if torch.is_grad_enabled() and any(tensors[i].requires_grad for i in written):
-                raise RuntimeError("the compiled code writes in place to an argument that asks gradients, which autograd would not see: "
-                                   "write to a copy (x.clone()), or leave this part uncompiled")
-            return outputs + [tensors[i] for i in written]
+class _Trace:
+    """The graphs of one signature, and how their outputs become the function's results."""
 
-        before_running, others = [], []
-        written, places = [], {id(tensor): i for i, tensor in reversed(list(enumerate(dict.fromkeys(tensors))))}
-
+    def __init__(self, function, module, leaves, spec, where, tensors):
+        self._function, self._module, self._spec, self._where = function, module, spec, where
+        self._constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        index = {id(tensor): i for i, tensor in enumerate(dict.fromkeys(tensors))}
+        self._places = [index[id(tensor)] for tensor in tensors]  # Each tensor is one argument, however often it is given.
+        self._constant, self._forward = (), None
+        unique = list(dict.fromkeys(tensors))
+        attributes_before = [dict(tensor.__dict__) for tensor in unique]
         # What tracing runs is captured and dropped: nothing is computed, no buffer changes, no random number is drawn.
         tracing = _C.CapturedGraph()
-
-        def forward_compiler(graph_module, example_inputs):
-            tracing.reset()
-            for restore in before_running:
-                restore()
-            _refuse_captured_tensors(graph_module, self._module)
-            results = sum(other is None for other in others)
-            return _Executor(graph_module, [(results + k, places[id(tensors[i])]) for k, i in enumerate(written)], parts=parts)
-
-        def backward_compiler(graph_module, example_inputs):
-            return _Executor(graph_module, is_backward=True, parts=parts)
-
-        def trace():
-            return _functorch_compile.aot_function(flat, fw_compiler=_functorch_compile.make_boxed_compiler(forward_compiler),
-                                                   bw_compiler=_functorch_compile.make_boxed_compiler(backward_compiler),
-                                                   partition_fn=_functorch_compile.default_partition)
-
-        traced = trace()
         tracing.begin()
         try:
-            outputs = traced(*tensors)
+            self._traced = self._trace(unique)
         except (NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError) and "being captured" not in str(error):
                 raise
             # An op that runs on the CPU, or a copy there, cannot be captured: what tracing changes is put back.
             tracing.reset()
-            saved = [(t, t.detach().clone()) for t in tensors if not t.requires_grad]
+            saved = [(t, t.detach().clone()) for t in unique if not t.requires_grad]
             random = torch.get_rng_state(), torch.hpu.get_rng_state_all()
-
-            def restore():
-                with torch.no_grad():
-                    for tensor, value in saved:
-                        tensor.copy_(value)
-                torch.set_rng_state(random[0])
-                torch.hpu.set_rng_state_all(random[1])
-
-            before_running.append(restore)
-            traced = trace()
-            outputs = traced(*tensors)
+            self._traced = self._trace(unique)
+            with torch.no_grad():
+                for tensor, value in saved:
+                    tensor.copy_(value)
+            torch.set_rng_state(random[0])
+            torch.hpu.set_rng_state_all(random[1])
         finally:
             tracing.reset()
-        return traced, holder, others, parts, outputs
+            for tensor, attributes in zip(unique, attributes_before):  # PyTorch leaves its notes on what it traces, which cannot be copied.
+                tensor.__dict__.clear()
+                tensor.__dict__.update(attributes)
+        self._forward.is_traced = True
 
+    def __call__(self, tensors):
+        arguments = list(dict.fromkeys(tensors))
+        # Autograd would go into the histories of these without a gradient, also where that can be done only once.
+        given = [t.detach() if i in self._constant else t for i, t in enumerate(arguments)]
+        outputs = self._traced(*given)
+        results = [self._result(step, arguments, outputs) for step in self._results]
+        for (members, name), step in self._replaced:
+            members[name] = self._result(step, arguments, outputs)
+        return tree_unflatten(results, self._result_spec)
 
-def _with_others(outputs, others, spec):
-    outputs = iter(outputs)
-    return tree_unflatten([next(outputs) if other is None else other[0] for other in others], spec)
+    def _trace(self, tensors):
+        traced = _functorch_compile.aot_function(self._flat, fw_compiler=_functorch_compile.make_boxed_compiler(self._compile_forward),
+                                                 bw_compiler=_functorch_compile.make_boxed_compiler(_backward_compiler),
+                                                 partition_fn=self._partition)
+        # What an argument was computed from is no part of the graph, even where that is an argument, too.
+        tensors = [t if t.is_leaf else t.detach().requires_grad_(True).clone() for t in tensors]
+        try:
+            traced(*tensors)
+        except _Traced:
+            pass
+        return traced
+
+    def _partition(self, joint, inputs):
+        """Both passes as one graph, whose last outputs are the gradients of the arguments: None where there is none."""
+        outputs = tree_flatten(next(node for node in joint.graph.nodes if node.op == "output").args)[0]
+        count = len(inputs[0])
+        self._constant = frozenset(i for i, gradient in enumerate(outputs[len(outputs) - count:]) if gradient is None)
+        return _functorch_compile.default_partition(joint, inputs)
+
+    def _compile_forward(self, graph_module, example_inputs):
+        _refuse_captured_tensors(graph_module, self._module)
+        self._forward = _Executor(graph_module, [(self._count + k, i) for k, i in enumerate(self._written)])
+        self._forward.is_traced = False
+        return self._forward
+
+    def _flat(self, *arguments):
+        """The function, of tensors alone: gives those that a graph computes, then what it writes."""
+        tensors = [arguments[i] for i in self._places]
+        state = _State(self._module)
+        count, values = len(state.tensors), list(self._constants)
+        for i, tensor in zip(self._where, tensors[count:]):
+            values[i] = tensor
+        args, kwargs = tree_unflatten(values, self._spec)
+        versions = [tensor._version for tensor in arguments]
+        with state.replaced(tensors[:count]) as changes:
+            results, self._result_spec = tree_flatten(self._function(*args, **kwargs))
+        # What is written is a result, too: tracing would leave out a write whose result nobody reads.
+        self._written = [i for i, version in enumerate(versions) if arguments[i]._version != version]
+        if torch.is_grad_enabled() and any(arguments[i].requires_grad for i in self._written):
+            raise RuntimeError("the compiled code writes in place to an argument that asks gradients, which autograd would not see: "
+                               "write to a copy (x.clone()), or leave this part uncompiled")
+        outputs = []
+        self._results = [self._describe(result, arguments, outputs) for result in results]
+        self._replaced = [((members, name), self._describe(tensor, arguments, outputs)) for members, name, tensor in changes]
+        if not outputs:
+            outputs.append(arguments[0].new_zeros(()))
+        self._count = len(outputs)
+        return outputs + [arguments[i] for i in self._written]
+
+    def _describe(self, result, arguments, outputs):
+        """What a result is: no tensor, an argument, a view of one, or an output of the graph (the same one twice, or not)."""
+        if not isinstance(result, torch.Tensor):
+            return "value", result
+        for i, argument in enumerate(arguments):
+            if argument is result:
+                return "argument", i
+        for i, argument in enumerate(arguments):
+            if result._is_view() and result._base is argument and result.dtype == argument.dtype and _is_hpu(result):
+                return "view", i, result.shape, result.stride(), result.storage_offset() - argument.storage_offset()
+        for i, output in enumerate(outputs):
+            if output is result:
+                return "output", i, result.requires_grad
+        outputs.append(result)
+        return "output", len(outputs) - 1, result.requires_grad
+
+    @staticmethod
+    def _result(step, arguments, outputs):
+        kind, what = step[:2]
+        if kind == "value":
+            return what
+        if kind == "argument":
+            return arguments[what]
+        if kind == "view":
+            base = arguments[what]
+            return base.as_strided(step[2], step[3], base.storage_offset() + step[4])
+        output = outputs[what]
+        # All outputs of a graph have its history, also those that have none in the function.
+        return output.detach() if output.requires_grad and not step[2] else output
 
 
 def _refuse_captured_tensors(graph_module, module):
@@ -315,41 +287,49 @@ def _refuse_captured_tensors(graph_module, module):
 
 
 class _State:
-    """The parameters and buffers of a module, each once, with all of their places."""
+    """The parameters, buffers and other tensors of a module, each once, with all of their places."""
 
     def __init__(self, module):
-        self.tensors, self._places, self._training = [], [], []
+        self.tensors, self._places, self._training, self._module = [], [], [], module
         index = {}
-        for part in module.modules() if module is not None else ():
-            self._training.append(part.training)
+        for part, members, name, tensor in self._members():
+            if id(tensor) not in index:
+                index[id(tensor)] = len(self.tensors)
+                self.tensors.append(tensor)
+            self._places.append((members, name, index[id(tensor)]))
+        if module is not None:
+            self._training = [part.training for part in module.modules()]
+
+    def _members(self):
+        for part in self._module.modules() if self._module is not None else ():
             for members in (part._parameters, part._buffers):
                 for name, tensor in members.items():
-                    if tensor is None:
-                        continue
-                    if id(tensor) not in index:
-                        index[id(tensor)] = len(self.tensors)
-                        self.tensors.append(tensor)
-                    self._places.append((members, name, index[id(tensor)]))
+                    if tensor is not None:
+                        yield part, members, name, tensor
+            for name, value in part.__dict__.items():
+                if isinstance(value, torch.Tensor) and _is_hpu(value):
+                    yield part, part.__dict__, name, value
 
     def key(self):
-        return (tuple(self._training), tuple(i for _, _, i in self._places),
-                tuple((t.shape, t.dtype, t.device, t.requires_grad) for t in self.tensors))
+        return (tuple(self._training), tuple((name, i) for _, name, i in self._places),
+                tuple((t.shape, t.stride(), t.dtype, t.device, t.requires_grad) for t in self.tensors))
 
     @contextlib.contextmanager
     def replaced(self, tensors):
-        """Others in their places. A buffer that was given another tensor meanwhile takes its values."""
-        before = [members[name] for members, name, _ in self._places]
+        """Others in their places. Gives a list, which has at the end what was put into places meanwhile: (members, name, tensor)."""
+        before = [(members, dict(members)) for part in (self._module.modules() if self._module is not None else ())
+                  for members in (part._parameters, part._buffers, part.__dict__)]
         for members, name, i in self._places:
             members[name] = tensors[i]
+        changes = []
         try:
-            yield
-            for members, name, i in self._places:
-                if members[name] is not tensors[i] and members[name] is not None:
-                    with torch.no_grad():
-                        tensors[i].copy_(members[name])
+            yield changes
+            stand_ins = {(id(members), name): tensors[i] for members, name, i in self._places}
+            changes += [(members, name, tensor) for _, members, name, tensor in self._members()
+                        if stand_ins.get((id(members), name)) is not tensor]
         finally:
-            for (members, name, _), tensor in zip(self._places, before):
-                members[name] = tensor
+            for members, values in before:
+                _put_back(members, values)
 
 
 def _recorded(step):
@@ -365,8 +345,7 @@ def _recorded(step):
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend", mode=None, options=None, disable=False):
-    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too. Of a
-    DistributedDataParallel its module is compiled; its exchanges follow the backward as ever.
+    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too.
 
     backend: "hpu_backend". The other arguments are torch.compile's: graphs are always full, sizes may always change, and there are
     no modes."""
@@ -383,10 +362,6 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend",
             # A method still: schedulers of the learning rate look at whose it is.
             model.step = types.MethodType(_recorded(type(model).step if not hasattr(model.step, "__func__") else model.step.__func__), model)
             model.step.__func__._recorded = True
-        return model
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        # What it does around its module's passes is another thing in each step.
-        compile(model.module)
         return model
     if isinstance(model, torch.nn.Module):
         if not isinstance(model.forward, _Compiled):

@@ -5,6 +5,8 @@ What is captured does not run until it is replayed. Each replay reads and writes
 values go into the same tensors (`static.copy_(new)`), and results are in the same ones. Numbers of the program (a learning
 rate) are those of the capture; random numbers are drawn anew by each replay. Between begin and end nothing may wait for the
 device or read it (`item()`, printing, an op without a kernel on the device): that is an error, which names what it was."""
+import types
+
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -48,6 +50,9 @@ class HPUGraph:
 
     def pool(self):
         return (0, 0)
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("an HPU graph is neither copied nor pickled: it has the addresses of its device's memory. Capture the copy anew")
 
     @property
     def steps(self):
@@ -121,11 +126,50 @@ def _modes(module):
     return parts, _C.autocast_enabled() and _C.autocast_dtype(), torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled()
 
 
-def _places(module):
-    """Where a module's parameters and buffers lie: others in their places are another graph's."""
-    if not isinstance(module, torch.nn.Module):
-        return ()
-    return tuple(t.data_ptr() for members in (module.parameters(), module.buffers()) for t in members)
+def _members(module):
+    """Where a module has tensors: pairs of a dict (parameters, buffers, other attributes) and a name."""
+    for part in module.modules() if isinstance(module, torch.nn.Module) else ():
+        for members in (part._parameters, part._buffers, part.__dict__):
+            for name, value in members.items():
+                if isinstance(value, torch.Tensor):
+                    yield members, name, value
+
+
+def _places(module, replaced=()):
+    """Where a module's tensors lie: others in their places are another graph's. What each call replaces may lie anywhere."""
+    return tuple((name, value.shape, value.stride(), value.dtype, value.device) if (id(members), name) in replaced
+                 else value.data_ptr() if _is_hpu(value) else id(value) for members, name, value in _members(module))
+
+
+class _Replaced:
+    """What some code puts into the places of a module's tensors (`self.count = self.count + 1`), or into new ones."""
+
+    def __init__(self, module):
+        self._module = module
+        self._before = {id(members): (members, dict(members)) for part in (module.modules() if isinstance(module, torch.nn.Module) else ())
+                        for members in (part._parameters, part._buffers, part.__dict__)}
+
+    def changes(self):
+        """(members, name, what was there, the tensor that is there)"""
+        found = []
+        for members, name, value in _members(self._module):
+            before = self._before[id(members)][1].get(name) if id(members) in self._before else None
+            if before is not value:
+                found.append((members, name, before, value))
+        return found
+
+    def undo(self):
+        for members, values in self._before.values():
+            _put_back(members, values)
+
+
+def _put_back(members, values):
+    """What is a tensor, or was one, is as it was in `values`."""
+    for name in [name for name, value in members.items() if isinstance(value, torch.Tensor) and name not in values]:
+        del members[name]
+    for name, value in values.items():
+        if members.get(name) is not value and (isinstance(value, torch.Tensor) or isinstance(members.get(name), torch.Tensor)):
+            members[name] = value
 
 
 def _value(leaf):
@@ -140,79 +184,211 @@ def _sharing(tensors):
                  for i, t in enumerate(tensors))
 
 
-class _Captured:
-    """A forward pass of fixed inputs."""
+def _static(tensor):
+    with torch.inference_mode(False):
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor.detach())
 
-    def __init__(self, function, leaves, spec):
-        self.graph = HPUGraph()
+
+class _Captured:
+    """A forward pass of fixed inputs. `replaced` (places, by id of their dict and name): which tensors of `module` each call
+    replaces; more are added to it."""
+
+    def __init__(self, function, leaves, spec, module, replaced):
         copies = {}  # One for each tensor, however often it is given.
-        with torch.inference_mode(False):
-            for leaf in leaves:
-                if _is_hpu(leaf) and id(leaf) not in copies:
-                    copies[id(leaf)] = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device).copy_(leaf.detach())
+        for leaf in leaves:
+            if _is_hpu(leaf) and id(leaf) not in copies:
+                copies[id(leaf)] = _static(leaf)
         self.inputs = [copies.get(id(leaf), leaf) for leaf in leaves]
+        while not self._capture(function, spec, module, replaced):
+            pass
+
+    def _capture(self, function, spec, module, replaced):
+        """False: a tensor of the module is replaced that was not known to be."""
+        state = _Replaced(module)
+        known_before = len(replaced)
+        self.graph, self.fed = HPUGraph(), []
         versions = [leaf._version if _is_hpu(leaf) else None for leaf in self.inputs]
         args, kwargs = tree_unflatten(self.inputs, spec)
-        with torch.inference_mode(False), torch.no_grad(), graph(self.graph):
-            outputs, self.spec = tree_flatten(function(*args, **kwargs))
-        self.outputs = outputs
+        try:
+            # What is replaced is read from memory of the graph's own, as its inputs are.
+            for members, name, value in list(_members(module)):
+                if (id(members), name) in replaced and _is_hpu(value):
+                    members[name] = _static(value)
+                    self.fed.append((members, name, members[name]))
+            fed_versions = [static._version for _, _, static in self.fed]
+            with torch.inference_mode(False), torch.no_grad(), graph(self.graph):
+                outputs, self.spec = tree_flatten(function(*args, **kwargs))
+            mine = {id(static) for _, _, static in self.fed}
+            self.assigned = [(members, name, value) for members, name, _, value in state.changes() if id(value) not in mine]
+            self.adds = any(not _is_hpu(before) for _, _, before, _ in state.changes())
+            replaced.update((id(members), name) for members, name, _ in self.assigned)
+        finally:
+            state.undo()
         self.written = [i for i, leaf in enumerate(self.inputs) if _is_hpu(leaf) and leaf._version != versions[i]]
+        if len(replaced) != known_before:
+            return False
+        fed = {(id(members), name): static for members, name, static in self.fed}
+        self.places, known = [], list(self.inputs)
+        for members, name, value in _members(module):
+            self.places.append((members, name))
+            known.append(fed.get((id(members), name), value))
+        outer = len(known)
+        self.results = [self._describe(output, known, outer) for output in outputs]
+        self.renewed = [self._describe(value, known, outer) for _, _, value in self.assigned]
+        used = max((step[1] for step in self.results + self.renewed if step[0] in ("same", "view", "alias")), default=-1)
+        if used < len(self.inputs):  # None is one of the module's.
+            self.places = []
+        self.fed = [(members, name, static, static._version != version) for (members, name, static), version in zip(self.fed, fed_versions)
+                    if self.graph._graph.uses(static)]
+        return True
 
     def __call__(self, leaves):
         for static, leaf in zip(self.inputs, leaves):
             if _is_hpu(static):
                 static.copy_(leaf)
+        for members, name, static, _ in self.fed:
+            static.copy_(members[name])
         self.graph.replay()
+        for members, name, static, is_written in self.fed:
+            if is_written:
+                members[name].copy_(static)
         for i in self.written:
             leaves[i].copy_(self.inputs[i])
-        results = []
-        for output in self.outputs:
-            same = next((i for i, static in enumerate(self.inputs) if static is output), None)
-            if same is not None:
-                output = leaves[same]
-            elif _is_hpu(output):
-                output = output.clone(memory_format=torch.preserve_format)
-            results.append(output)
+        values = [*leaves, *(members[name] for members, name in self.places)]
+        results = [self._result(step, values) for step in self.results]
+        for (members, name, _), step in zip(self.assigned, self.renewed):
+            members[name] = self._result(step, values)
         return tree_unflatten(results, self.spec)
+
+    def _describe(self, tensor, known, outer):
+        """How a result is made of what the caller has (the first `outer` of `known`) and of results before it."""
+        if not _is_hpu(tensor):
+            return "value", tensor
+        for i, other in enumerate(known):
+            if other is tensor:
+                return "same", i
+        for i, other in enumerate(known):
+            if not _is_hpu(other) or other.dtype != tensor.dtype or other.storage().data_ptr() != tensor.storage().data_ptr() or not tensor.numel():
+                continue
+            is_view = tensor._is_view() and tensor._base is other
+            if i < outer or is_view and other.is_contiguous():
+                return "view" if is_view else "alias", i, tensor.shape, tensor.stride(), tensor.storage_offset() - other.storage_offset()
+        known.append(tensor)
+        return "clone", tensor
+
+    @staticmethod
+    def _result(step, values):
+        kind, what = step[:2]
+        if kind == "clone":
+            values.append(what.clone(memory_format=torch.preserve_format))
+            return values[-1]
+        if kind == "value":
+            return what
+        if kind == "same":
+            return values[what]
+        base = values[what]
+        view = base.as_strided(step[2], step[3], base.storage_offset() + step[4])
+        return view if kind == "view" else view.detach()
 
 
 def _is_hpu(leaf):
     return isinstance(leaf, torch.Tensor) and leaf.device.type == "hpu"
 
 
-def wrap_in_hpu_graph(module, asynchronous=True, disable_tensor_cache=False, hash_with_views=True, dry_run=False, max_graphs=None,
-                      verbose=False):
-    """For inference: the module's forward (or the function) captures a graph for each kind of inputs (sizes, types, numbers,
-    train or eval) and replays it from then on. Results are new tensors; inputs that the module writes are written. At most
-    `max_graphs` graphs: other kinds of inputs run as they are, and so does each call that gradients are asked of, and one with
-    bypass_hpu_graphs=True. The other arguments are there for existing callers: replays wait for nothing."""
-    function = module.forward if isinstance(module, torch.nn.Module) else module
-    cache = {}
+class _Forward:
+    """What stands in for a module's forward (an attribute of the module) or for a function. A copy of the module, or one that
+    is loaded, has its own: `_begin()` makes what it captures, empty."""
 
-    def forward(*args, bypass_hpu_graphs=False, **kwargs):
+    def __init__(self, function, module):
+        self._function, self._module = function, module
+        self._begin()
+
+    def _begin(self):
+        raise NotImplementedError
+
+    def __getstate__(self):
+        state = {name: value for name, value in vars(self).items() if name not in self._own}
+        # The class's own method is found by the class: what is loaded may have this object in its place.
+        if self._module is not None and getattr(self._function, "__func__", None) is type(self._module).forward:
+            state["_function"] = None
+        return state
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        if self._function is None:
+            self._function = types.MethodType(type(self._module).forward, self._module)
+        self._begin()
+
+
+class _Wrapped(_Forward):
+    _own = ("hpu_graphs", "_replaced", "_addresses")
+
+    def __init__(self, function, module, max_graphs, verbose):
+        self._max_graphs, self._verbose = max_graphs, verbose
+        super().__init__(function, module)
+
+    def _begin(self):
+        self.hpu_graphs, self._replaced, self._addresses = {}, set(), {}
+
+    def clear(self):
+        self.hpu_graphs.clear()
+
+    def _moves(self):
+        """Whether attributes of the module (no parameters or buffers) that lie elsewhere than before are found: these are copied from now on."""
+        moved = False
+        for members, name, value in _members(self._module):
+            place = id(members), name
+            if "_parameters" not in members or place in self._replaced or not _is_hpu(value):
+                continue
+            if self._addresses.setdefault(place, value.data_ptr()) != value.data_ptr():
+                self._replaced.add(place)
+                moved = True
+        if moved:
+            self.clear()
+        return moved
+
+    def __call__(self, *args, bypass_hpu_graphs=False, **kwargs):
         leaves, spec = tree_flatten((args, kwargs))
         wants_gradients = torch.is_grad_enabled() and (
             any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
-            or isinstance(module, torch.nn.Module) and any(p.requires_grad for p in module.parameters()))
+            or self._module is not None and any(p.requires_grad for p in self._module.parameters()))
         leaf_key = None if bypass_hpu_graphs or wants_gradients or is_current_stream_capturing() else _key(leaves)
         if leaf_key is None or not any(_is_hpu(leaf) for leaf in leaves):
-            return function(*args, **kwargs)
-        key = (leaf_key, str(spec), _modes(module), _places(module))
-        if key not in cache:
-            if max_graphs is not None and len(cache) >= max_graphs:
-                return function(*args, **kwargs)
+            return self._function(*args, **kwargs)
+        key = (leaf_key, str(spec), _modes(self._module), _places(self._module, self._replaced))
+        captured = self.hpu_graphs.get(key)
+        if captured is None and self._moves():
+            key = (leaf_key, str(spec), _modes(self._module), _places(self._module, self._replaced))
+            captured = self.hpu_graphs.get(key)
+        if captured is None:
+            if self._max_graphs is not None and len(self.hpu_graphs) >= self._max_graphs:
+                return self._function(*args, **kwargs)
+            known = len(self._replaced)
             with torch.no_grad():
-                cache[key] = _Captured(function, leaves, spec)
-            if verbose:
-                print(f"captured graph {len(cache)} of {type(module).__name__}: {cache[key].graph.memory()}")
+                captured = _Captured(self._function, leaves, spec, self._module, self._replaced)
+            if len(self._replaced) != known:
+                self.clear()  # Nothing would find these again.
+            # The next call finds the tensors that this one adds to the module.
+            if not captured.adds:
+                self.hpu_graphs[leaf_key, str(spec), _modes(self._module), _places(self._module, self._replaced)] = captured
+            if self._verbose:
+                print(f"captured graph {len(self.hpu_graphs)} of {type(self._module or self._function).__name__}: {captured.graph.memory()}")
         with torch.no_grad():
-            return cache[key](leaves)
+            return captured(leaves)
 
-    forward.hpu_graphs = cache
+
+def wrap_in_hpu_graph(module, asynchronous=True, disable_tensor_cache=False, hash_with_views=True, dry_run=False, max_graphs=None,
+                      verbose=False):
+    """For inference: the module's forward (or the function) captures a graph for each kind of inputs (sizes, types, numbers,
+    train or eval) and replays it from then on. Results are new tensors, or the caller's where they are inputs or views of
+    these; inputs that the module writes are written, and tensors that it replaces are replaced. At most
+    `max_graphs` graphs: other kinds of inputs run as they are, and so does each call that gradients are asked of, and one with
+    bypass_hpu_graphs=True. The other arguments are there for existing callers: replays wait for nothing. A copy of the module, and
+    one that is loaded, captures graphs of its own."""
     if not isinstance(module, torch.nn.Module):
-        return forward
-    module.forward = forward
-    module.clear_cache = cache.clear
+        return _Wrapped(module, None, max_graphs, verbose)
+    module.forward = _Wrapped(module.forward, module, max_graphs, verbose)
+    module.clear_cache = module.forward.clear
     return module
 
 
@@ -221,7 +397,7 @@ def make_graphed_callables(callables, sample_args, warmup=0, num_warmup_iters=0,
     """Callables (modules or functions of tensors), forward and backward each as a graph; for sizes and types of `sample_args`
     (a tuple of tensors, or one for each callable), on which gradients are asked as they say. Gradients of parameters are
     accumulated as ever. A module is changed in place: its forward replays in the mode (train, eval) in which it was captured, and
-    runs as it is in the other."""
+    runs as it is in the other; a copy of it, and one that is loaded, captures at its first call."""
     single = not isinstance(callables, (tuple, list))
     if single:
         callables, sample_args = (callables,), (sample_args,)
@@ -229,7 +405,11 @@ def make_graphed_callables(callables, sample_args, warmup=0, num_warmup_iters=0,
         raise ValueError(f"{len(callables)} callables need as many tuples of sample arguments, not {len(sample_args)}")
     results = []
     for function, args in zip(callables, sample_args):
-        results.append(_graphed(function, args, allow_unused_input))
+        if isinstance(function, torch.nn.Module):
+            function.forward = _GraphedModule(function, args, allow_unused_input)
+            results.append(function)
+        else:
+            results.append(_graphed(function, args, allow_unused_input))
     return results[0] if single else tuple(results)
 
 
@@ -245,8 +425,14 @@ def _graphed(function, sample_args, allow_unused):
     wanted = tuple(t for t in surface if t.requires_grad)
     forward_graph, backward_graph = HPUGraph(), HPUGraph()
     run = function.forward if is_module else function
+    state = _Replaced(function._module if isinstance(function, _Holder) else function)
     with torch.enable_grad(), graph(forward_graph):
         outputs, spec = tree_flatten(run(*inputs))
+    for _, name, before, _ in state.changes():
+        if _is_hpu(before) and forward_graph._graph.uses(before):
+            state.undo()
+            raise RuntimeError(f"the captured code puts another tensor in the place of '{name}', which it reads: replays would read the old one. "
+                               f"Write into it ({name}.copy_(...), {name}.add_(...))")
     if not all(_is_hpu(o) for o in outputs):
         raise ValueError("a graphed callable gives tensors of hpu")
     differentiable = [i for i, o in enumerate(outputs) if o.requires_grad]
@@ -294,16 +480,35 @@ def _graphed(function, sample_args, allow_unused):
         return tree_unflatten(list(Graphed.apply(*args, *parameters)), spec)
 
     graphed.graphs = (forward_graph, backward_graph)
-    if not is_module:
-        return graphed
-    captured_mode = function.training
+    return graphed
 
-    def forward(*args, **kwargs):
-        return run(*args, **kwargs) if function.training != captured_mode or kwargs else graphed(*args)
 
-    function.forward = forward
-    function.hpu_graphs = graphed.graphs
-    return function
+class _GraphedModule(_Forward):
+    """Captures when it is made; a copy at its first call. (Samples are kept without their memory.)"""
+    _own = ("_graphed",)
+
+    def __init__(self, module, sample_args, allow_unused):
+        self._samples = [(a.shape, a.stride(), a.dtype, a.device, a.requires_grad) for a in sample_args]
+        self._allow_unused, self._mode = allow_unused, module.training
+        super().__init__(module.forward, module)
+        self._graphed = _graphed(module, sample_args, allow_unused)
+
+    def _begin(self):
+        self._graphed = None
+
+    @property
+    def graphs(self):
+        return self._graphed.graphs if self._graphed else ()
+
+    def __call__(self, *args, **kwargs):
+        if self._module.training != self._mode or kwargs:
+            return self._function(*args, **kwargs)
+        if self._graphed is None:
+            samples = [torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_().requires_grad_(requires_grad)
+                       for shape, stride, dtype, device, requires_grad in self._samples]
+            holder = _Holder(self._module, self._function)
+            self._graphed = _graphed(holder, samples, self._allow_unused)
+        return self._graphed(*args)
 
 
 class ModuleCacher:
@@ -317,27 +522,32 @@ class ModuleCacher:
         if not inplace:
             import copy
             model = copy.deepcopy(model)
-        run, cache = model.forward, {}
-
-        def forward(*args, **kwargs):
-            key = None if kwargs or is_current_stream_capturing() or not all(_is_hpu(a) for a in args) else _key(args)
-            if key is None or not torch.is_grad_enabled():
-                return run(*args, **kwargs)
-            key += _modes(model) + tuple(p.requires_grad for p in model.parameters())
-            if key not in cache:
-                if len(cache) >= self.max_graphs:
-                    del cache[min(cache, key=lambda k: cache[k][0])]
-                model.forward = run  # What is captured is the model itself.
-                try:
-                    holder = _Holder(model, run)
-                    cache[key] = [0, _graphed(holder, args, allow_unused=True)]
-                finally:
-                    model.forward = forward
-            cache[key][0] += 1
-            return cache[key][1](*args)
-
-        model.forward, model.hpu_graphs = forward, cache
+        model.forward = _Cached(model.forward, model, self.max_graphs)
         return model
+
+
+class _Cached(_Forward):
+    _own = ("hpu_graphs",)
+
+    def __init__(self, function, module, max_graphs):
+        self._max_graphs = max_graphs
+        super().__init__(function, module)
+
+    def _begin(self):
+        self.hpu_graphs = {}
+
+    def __call__(self, *args, **kwargs):
+        key = None if kwargs or is_current_stream_capturing() or not all(_is_hpu(a) for a in args) else _key(args)
+        if key is None or not torch.is_grad_enabled():
+            return self._function(*args, **kwargs)
+        key += _modes(self._module) + tuple(p.requires_grad for p in self._module.parameters())
+        cache = self.hpu_graphs
+        if key not in cache:
+            if len(cache) >= self._max_graphs:
+                del cache[min(cache, key=lambda k: cache[k][0])]
+            cache[key] = [0, _graphed(_Holder(self._module, self._function), args, allow_unused=True)]
+        cache[key][0] += 1
+        return cache[key][1](*args)
 
 
 class _Holder(torch.nn.Module):
