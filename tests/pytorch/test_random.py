@@ -81,3 +81,53 @@ def test_checkpoints_draw_the_same_numbers_again(reentrant):
         after.append(torch.rand(3, device="hpu").cpu())
     assert torch.equal(gradients[0], gradients[1]) and torch.equal(gradients[0], gradients[2])
     assert torch.equal(after[0], after[1]), "the generator goes on where it was"
+
+
+@pytest.mark.parametrize("draw", [
+    lambda d, g: torch.normal(torch.zeros(40, device=d), torch.ones(40, device=d), generator=g), lambda d, g: torch.normal(0., 2., (40,), device=d, generator=g),
+    lambda d, g: torch.empty(40, device=d).log_normal_(generator=g), lambda d, g: torch.empty(40, device=d).cauchy_(generator=g),
+    lambda d, g: torch.empty(40, device=d).geometric_(.2, generator=g), lambda d, g: torch.empty(40, device=d).random_(5, 90, generator=g),
+    lambda d, g: torch.poisson(torch.full((40,), 3., device=d), generator=g), lambda d, g: torch.multinomial(torch.ones(9, device=d), 40, True, generator=g),
+    lambda d, g: torch.zeros(40, device=d, dtype=torch.int64).random_(generator=g), lambda d, g: torch.rand(40, device=d, generator=g, dtype=torch.bfloat16)])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_more_draws_from_a_generator(draw, lazy):
+    torch.hpu.set_lazy(lazy)
+    try:
+        hpu, cpu = torch.Generator("hpu").manual_seed(3), torch.Generator().manual_seed(3)
+        others = torch.get_rng_state(), torch.hpu.get_rng_state()
+        for _ in range(2):
+            assert torch.equal(draw("hpu", hpu).cpu(), draw("cpu", cpu))
+        assert torch.equal(torch.get_rng_state(), others[0]) and torch.equal(torch.hpu.get_rng_state(), others[1]), "no other generator is drawn from"
+        for device, wrong in (("hpu", cpu), ("cpu", hpu)):
+            with pytest.raises(RuntimeError, match="generator"):
+                draw(device, wrong)
+    finally:
+        torch.hpu.set_lazy(False)
+
+
+def test_fork_rng_and_states():
+    def drawn():
+        return torch.rand(2).tolist(), nn.functional.dropout(torch.ones(30, device="hpu")).tolist(), torch.rand(2, device="hpu:1").tolist()
+
+    torch.manual_seed(6)
+    expected = drawn()
+    torch.manual_seed(6)
+    with torch.random.fork_rng():
+        assert drawn() == expected
+    with torch.random.fork_rng(devices=[0, "hpu:1"]):
+        torch.manual_seed(99)
+        assert drawn() != expected
+    state, states = torch.get_rng_state(), torch.hpu.get_rng_state_all()
+    with pytest.raises(ZeroDivisionError), torch.random.fork_rng():
+        1 / len(drawn()[0][2:])
+    assert drawn() == expected
+    torch.set_rng_state(state)
+    torch.hpu.set_rng_state_all(states)
+    with torch.random.fork_rng(devices=["hpu:1"]):
+        assert drawn() == expected
+    torch.set_rng_state(state)
+    assert drawn()[0] == expected[0] and drawn()[1] != expected[1], "device 0 was not forked"
+    torch.hpu.set_rng_state(states[0])
+    with torch.random.fork_rng(enabled=False):
+        assert drawn()[1] == expected[1]
+    assert drawn()[1] != expected[1]
