@@ -131,3 +131,15 @@ def test_fork_rng_and_states():
     with torch.random.fork_rng(enabled=False):
         assert drawn()[1] == expected[1]
     assert drawn()[1] != expected[1]
+
+
+def test_one_draw_of_each_row():
+    from hpu_torch import fallback
+    probabilities = torch.tensor([[.1, 0., .6, .3], [0., 0., 0., 2.]])
+    with fallback.only("none"):
+        wide = probabilities.to("hpu").repeat_interleave(2000, 0)
+        for drawn in (torch.multinomial(wide, 1, True), torch.distributions.Categorical(wide).sample()[:, None]):
+            assert drawn.shape == (4000, 1) and drawn.dtype == torch.int64
+            parts = torch.stack([torch.bincount(part, minlength=4) for part in drawn[:, 0].cpu().split(2000)]) / 2000
+            torch.testing.assert_close(parts, probabilities / probabilities.sum(1, True), rtol=0, atol=.04)
+            assert (parts[probabilities == 0] == 0).all()

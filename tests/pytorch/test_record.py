@@ -364,3 +364,65 @@ def test_fractional_pooling(sizes, kernel, out):
     x = numbers(*sizes)
     x.view(-1)[5] = math.nan
     check(pooled, x, samples)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("smoothing", [0., .1, 1.])
+def test_smoothed_labels(reduction, smoothing):
+    def loss(x, target, weight=None):
+        x = x.detach().requires_grad_(True)
+        value = F.cross_entropy(x, target, weight, reduction=reduction, label_smoothing=smoothing, ignore_index=-100 if target.is_floating_point() else 2)
+        value.sum().backward()
+        return value.detach(), x.grad
+
+    target = torch.tensor([0, 2, 4, 1])
+    for arguments in ((numbers(4, 5), target), (numbers(4, 5), target, numbers(5, seed=4).abs()), (numbers(5), target[2]),
+                      (numbers(2, 5, 2, 3), torch.arange(12).view(2, 2, 3) % 5, numbers(5, seed=4).abs()), (numbers(4, 5), numbers(4, 5).softmax(1))):
+        check(loss, *arguments)
+    with pytest.raises(RuntimeError, match="label_smoothing must be between"):
+        F.cross_entropy(numbers(4, 5).to("hpu"), target.to("hpu"), label_smoothing=1.5)
+    with torch.inference_mode():
+        check(lambda x, t: F.cross_entropy(x, t, label_smoothing=smoothing, reduction=reduction), numbers(4, 5), target)
+
+
+def test_numbers_times_a_loss_as_cpp_has_them():
+    def scaled(x):
+        x = x.detach().requires_grad_(True)
+        value = torch.ops.aten.mul.Scalar(x.sum(), .5) + torch.ops.aten.div.Scalar(x.mean(), 3) + torch.ops.aten.mul.Scalar(x, 2).sum()
+        value.backward()
+        return value.detach(), x.grad, torch.ops.aten.mul.Scalar(x.detach().bfloat16(), .3), torch.ops.aten.div.Scalar(x.detach().long(), 2)
+
+    check(scaled, numbers(4))
+
+
+def test_repeated_elements():
+    def repeated(x):
+        x = x.detach().requires_grad_(True)
+        results = [x.repeat_interleave(2, 1), x.repeat_interleave(3), torch.repeat_interleave(x, 1, -1), x.repeat_interleave(0, 0), x[0, 0].repeat_interleave(2)]
+        sum((r * torch.arange(1., 1 + r.numel(), device=r.device).view(r.shape)).sum() for r in results).backward()
+        return [r.detach() for r in results] + [x.grad]
+
+    check(repeated, numbers(3, 4))
+    check(lambda x: (x.repeat_interleave(2, 1), x.t().repeat_interleave(2, 0, output_size=8)), numbers(3, 4, dtype=torch.int64))
+    x = numbers(3, 4).to("hpu")
+    assert x.repeat_interleave(1, 0).data_ptr() != x.data_ptr()
+    with pytest.raises(RuntimeError, match="allocated size does not match"):
+        x.repeat_interleave(2, 0, output_size=5)
+    with pytest.raises(RuntimeError):
+        x.repeat_interleave(-1, 0)
+
+
+@pytest.mark.parametrize("norm", [1., 2., math.inf])
+def test_embeddings_of_a_largest_length(norm):
+    def embedded(weight, index):
+        leaf = weight.detach().clone().requires_grad_(True)
+        y = F.embedding(index, leaf, max_norm=.8, norm_type=norm)
+        y.square().sum().backward()
+        return y.detach(), leaf.detach(), leaf.grad
+
+    check(embedded, numbers(6, 4), torch.tensor([[0, 3, 3], [5, 0, 1]]))
+    check(embedded, numbers(6, 4), torch.zeros(0, 2, dtype=torch.int64))
+
+
+def test_distances_as_they_are_called():
+    check(lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1.), torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")), numbers(4, 3), numbers(5, 3, seed=4))

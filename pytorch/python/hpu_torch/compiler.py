@@ -153,6 +153,7 @@ class _Trace:
         self._constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         index = {id(tensor): i for i, tensor in enumerate(dict.fromkeys(tensors))}
         self._places = [index[id(tensor)] for tensor in tensors]  # Each tensor is one argument, however often it is given.
+        self._first = [self._places.index(i) for i in range(len(index))]
         self._constant, self._forward = (), None
         unique = list(dict.fromkeys(tensors))
         attributes_before = [dict(tensor.__dict__) for tensor in unique]
@@ -182,7 +183,7 @@ class _Trace:
         self._forward.is_traced = True
 
     def __call__(self, tensors):
-        arguments = list(dict.fromkeys(tensors))
+        arguments = [tensors[i] for i in self._first]
         # Autograd would go into the histories of these without a gradient, also where that can be done only once.
         given = [t.detach() if i in self._constant else t for i, t in enumerate(arguments)]
         outputs = self._traced(*given)

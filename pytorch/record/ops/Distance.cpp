@@ -137,12 +137,9 @@ void cross(Call& c) {  // self, other, dim
 
 const std::vector<Row>& distanceOps() {
   static const auto& rows = *new std::vector<Row>{
-      {"_cdist_forward", cdist},
-      {"_cdist_backward", cdistBackward, {}, Row::kOwnShapes},
-      {"_pdist_forward", pdist, {}, Row::kOwnShapes},
-      {"_pdist_backward", pdistBackward, {}, Row::kOwnShapes},
-      {"renorm.out", renorm, {}, Row::kFixedNumbers},
-      {"linalg_cross.out", cross},
+      {"_cdist_forward", cdist, {}, Row::kOwnShapes}, {"_cdist_backward", cdistBackward, {}, Row::kOwnShapes},
+      {"_pdist_forward", pdist, {}, Row::kOwnShapes}, {"_pdist_backward", pdistBackward, {}, Row::kOwnShapes},
+      {"renorm.out", renorm, {}, Row::kFixedNumbers}, {"linalg_cross.out", cross},
   };
   return rows;
 }

@@ -17,6 +17,7 @@ const std::vector<Limit>& opLimits() {
       {"addmm addmv addbmm baddbmm bmm mm", "more than 2^24 products of integers; bool"},
       {"__lshift__ __rshift__ __ilshift__ __irshift__ bitwise_left_shift bitwise_right_shift", "floats"},
       {"convolution convolution_backward", "integers; operands without elements"},
+      {"embedding_renorm_", "norms other than 1, 2 and infinity"},
       {"gcd lcm", "bool"},
       {"grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward", "no elements"},
       {"histc", "integers"},

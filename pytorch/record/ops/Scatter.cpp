@@ -2,6 +2,7 @@
 // Writing to, and reading from, places that indices name. The one thing to know: as Index.cpp; a mask is used where
 // sizes do not depend on what it holds.
 #include <algorithm>
+#include <cmath>
 
 #include "compose/Functions.h"
 #include "compose/Indexing.h"
@@ -48,6 +49,28 @@ void indexFill(Call& c) {  // self, dim, index, value
   sizes[static_cast<size_t>(dim)] = count;
   if (hpu::numElements(sizes) == 0) return c.out(0, x);
   c.out(0, scatterAlong(c, x, indicesAlong(c, c.in(2), dim, sizes.size()), c.expand(value, sizes), dim, "replace"));
+}
+
+/// Rows of x at indices, at most of length max_norm; the others stay as they are.
+void embeddingRenorm(Call& c) {  // self, indices, max_norm, norm_type
+  Value x = c.in(0);
+  if (!c.ok()) return;
+  const int64_t count = hpu::numElements(c.meta(1).sizes);
+  if (count == 0 || hpu::numElements(c.shape(x)) == 0) return c.out(0, x);
+  Value at = plainIndices(c, c.reshape(c.in(1), {count}));
+  Value rows = c.toF32(c.gather(x, at, 0)), size = c.op("abs", {rows}), norm;
+  const double most = c.real(2), p = c.real(3);
+  if (p == 1)
+    norm = c.reduceSum(size, {1}, true);
+  else if (p == 2)
+    norm = c.op("sqrt", {c.reduceSum(c.mul(rows, rows), {1}, true)});
+  else if (std::isinf(p) && p > 0)
+    norm = c.reduceMax(size, {1}, true);
+  else
+    return (void)c.unsupported("a norm other than 1, 2 or infinity");
+  Value scale = c.div(c.scalarLike(norm, most), c.add(norm, 1e-7));
+  scale = c.where(isGreater(c, norm, most), scale, c.scalarLike(norm, 1));
+  c.out(0, scatterAlong(c, x, c.reshape(at, {count, 1}), c.cast(c.mul(rows, scale), c.element(x)), 0, "replace"));
 }
 
 /// x and, at indices along a dim, a reduction of updates; with x's own element or without.
@@ -300,6 +323,7 @@ const std::vector<Row>& scatterOps() {
       {"index_fill_.int_Scalar index_fill_.int_Tensor", indexFill},
       {"scatter_reduce.two_out scatter.reduce_out scatter.value_reduce_out", scatterReduce},
       {"index_reduce.out", indexReduce},
+      {"embedding_renorm_", embeddingRenorm},
       {"take take.out", take, {}, Row::kOwnShapes},
       {"put_", put},
       {"masked_scatter_", maskedScatter},
