@@ -136,7 +136,7 @@ void runInPieces(Pending& graph, const RunGraph& run) {
   if (status.ok()) return;
   if (graph.nodes.size() == 1) raise(status, "compiling " + describe(graph.nodes));
   ++runCounters().split;
-  TORCH_WARN_ONCE(describe(graph.nodes), " cannot be compiled as one graph, and runs in parts: ", status.message());
+  TORCH_WARN_ONCE(describe(graph.nodes), " cannot run as one graph, and runs in parts: ", status.message());
   Pieces pieces(run);
   pieces.halve(graph);
   pieces.finish();

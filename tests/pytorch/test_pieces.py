@@ -130,3 +130,22 @@ def test_captures_and_compiled_modules_in_parts(faults):
         with torch.hpu.graph(torch.hpu.HPUGraph()):
             (x * 2).tan() + 1
     assert (x + 1)[0].item() == 7
+
+
+def test_a_graph_that_memory_is_too_small_for_runs_in_parts(run_python):
+    output = run_python("""
+        import torch, hpu_torch
+        torch.hpu.set_lazy(True)
+        a = torch.full((1024, 1024), 1 / 1024, device="hpu")
+        torch.hpu.synchronize()
+        for _ in range(2):
+            products = [((a * (i + 1)) @ a).t().contiguous() for i in range(4)]
+            result = products[3]
+            for product in products[2::-1]:
+                result = result + product @ product
+            torch.hpu.synchronize()
+            print("sum", round(result[0, 0].item() * 1024, 3))
+            del products, result, product
+        print("split", hpu_torch.metrics.counts()["split_graphs"])
+    """, HPU_SIM_HBM_BYTES=64 << 20)
+    assert output.count("sum 18.0") == 2 and int(output.split("split ")[1].split()[0]) >= 1, output

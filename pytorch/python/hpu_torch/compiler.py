@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _C
 from .fp8 import is_fp8_enabled
-from .hpu.graphs import _Forward, _is_hpu, _modes, _put_back, _sharing, _value
+from .hpu.graphs import _Forward, _is_hpu, _members, _modes, _put_back, _sharing, _value
 
 
 class _Traced(Exception):
@@ -291,29 +291,22 @@ class _State:
     """The parameters, buffers and other tensors of a module, each once, with all of their places."""
 
     def __init__(self, module):
-        self.tensors, self._places, self._training, self._module = [], [], [], module
+        self.tensors, self._places = [], []
+        self._module = module
         index = {}
-        for part, members, name, tensor in self._members():
-            if id(tensor) not in index:
-                index[id(tensor)] = len(self.tensors)
+        for members, name, tensor in self._own_members():
+            i = index.setdefault(id(tensor), len(index))
+            if i == len(self.tensors):
                 self.tensors.append(tensor)
-            self._places.append((members, name, index[id(tensor)]))
-        if module is not None:
-            self._training = [part.training for part in module.modules()]
+            self._places.append((members, name, i))
 
-    def _members(self):
-        for part in self._module.modules() if self._module is not None else ():
-            for members in (part._parameters, part._buffers):
-                for name, tensor in members.items():
-                    if tensor is not None:
-                        yield part, members, name, tensor
-            for name, value in part.__dict__.items():
-                if isinstance(value, torch.Tensor) and _is_hpu(value):
-                    yield part, part.__dict__, name, value
+    def _own_members(self):
+        """Attributes of the CPU are numbers of the program."""
+        return [place for place in _members(self._module) if place[2].device.type == "hpu" or "_parameters" not in place[0]]
 
     def key(self):
-        return (tuple(self._training), tuple((name, i) for _, name, i in self._places),
-                tuple((t.shape, t.stride(), t.dtype, t.device, t.requires_grad) for t in self.tensors))
+        return (tuple([(name, i) for _, name, i in self._places]),
+                tuple([(t.shape, t.stride(), t.dtype, t.device, t.requires_grad) for t in self.tensors]))
 
     @contextlib.contextmanager
     def replaced(self, tensors):
@@ -326,7 +319,7 @@ class _State:
         try:
             yield changes
             stand_ins = {(id(members), name): tensors[i] for members, name, i in self._places}
-            changes += [(members, name, tensor) for _, members, name, tensor in self._members()
+            changes += [(members, name, tensor) for members, name, tensor in self._own_members()
                         if stand_ins.get((id(members), name)) is not tensor]
         finally:
             for members, values in before:

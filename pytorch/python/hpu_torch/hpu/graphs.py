@@ -126,19 +126,27 @@ def _modes(module):
     return parts, _C.autocast_enabled() and _C.autocast_dtype(), torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled()
 
 
+_KINDS = frozenset((torch.Tensor, torch.nn.Parameter))
+
+
 def _members(module):
-    """Where a module has tensors: pairs of a dict (parameters, buffers, other attributes) and a name."""
+    """Where a module has tensors: a dict (of parameters, of buffers, of other attributes), a name, and the tensor."""
+    found = []
     for part in module.modules() if isinstance(module, torch.nn.Module) else ():
-        for members in (part._parameters, part._buffers, part.__dict__):
-            for name, value in members.items():
-                if isinstance(value, torch.Tensor):
-                    yield members, name, value
+        attributes = part.__dict__
+        for members in (attributes["_parameters"], attributes["_buffers"]):
+            if members:
+                found += [(members, name, tensor) for name, tensor in members.items() if tensor is not None]
+        found += [(attributes, name, value) for name, value in attributes.items() if type(value) in _KINDS]
+    return found
 
 
-def _places(module, replaced=()):
+def _places(module, replaced):
     """Where a module's tensors lie: others in their places are another graph's. What each call replaces may lie anywhere."""
-    return tuple((name, value.shape, value.stride(), value.dtype, value.device) if (id(members), name) in replaced
-                 else value.data_ptr() if _is_hpu(value) else id(value) for members, name, value in _members(module))
+    if not replaced:
+        return tuple([value.data_ptr() if value.device.type == "hpu" else id(value) for _, _, value in _members(module)])
+    return tuple([(name, value.shape, value.stride(), value.dtype, value.device) if (id(members), name) in replaced
+                  else value.data_ptr() if value.device.type == "hpu" else id(value) for members, name, value in _members(module)])
 
 
 class _Replaced:
