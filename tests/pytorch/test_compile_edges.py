@@ -374,3 +374,69 @@ def test_a_graph_is_not_copied():
     for do in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="neither copied nor pickled"):
             do(torch.hpu.HPUGraph())
+
+
+@pytest.mark.parametrize("how", ["compiled", "wrapped"])
+def test_parts_of_a_network(how):
+    make = hpu_torch.compile if how == "compiled" else torch.hpu.wrap_in_hpu_graph
+    body = nn.Sequential(nn.LSTM(3, 4, 2, batch_first=True))
+    reference = nn.ModuleDict({"first": nn.Linear(3, 3), "body": body, "last": nn.Linear(4, 2)})
+    net = copy.deepcopy(reference).to("hpu")
+    make(net["body"])
+    make(net["last"])
+    x = torch.randn(2, 5, 3)
+
+    def run(n, x):
+        return n["last"](n["body"](n["first"](x))[0])
+
+    with torch.set_grad_enabled(how == "compiled"):
+        expected = run(reference, x)
+        run(net, x.to("hpu"))
+        other = copy.deepcopy(net)
+        for part in (net, other, pickle.loads(pickle.dumps(net))):
+            for _ in range(2):
+                torch.testing.assert_close(run(part, x.to("hpu")).detach().cpu(), expected.detach(), rtol=1e-5, atol=1e-5)
+        with torch.no_grad():
+            other["body"][0].weight_hh_l1.zero_()
+            reference["body"][0].weight_hh_l1.zero_()
+        torch.testing.assert_close(run(other, x.to("hpu")).detach().cpu(), run(reference, x).detach(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(run(net, x.to("hpu")).detach().cpu(), expected.detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_tensors_hidden_in_results_are_an_error():
+    class Result(dict):
+        pass
+
+    x = torch.ones(3, device="hpu")
+    for make in (hpu_torch.compile, torch.hpu.wrap_in_hpu_graph):
+        with pytest.raises(RuntimeError, match="returns a Result, and tensors in it would stay"):
+            make(lambda x: Result(y=x * 2))(x)
+        assert make(lambda x: {"y": (x * 2, [3, "a"])})(x)["y"][1] == [3, "a"]
+
+
+@pytest.mark.parametrize("how", ["compiled", "wrapped"])
+def test_attributes_that_are_written(how):
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache, self.scale = torch.zeros(4, 3, device="hpu"), torch.ones(3, device="hpu")
+
+        def forward(self, x, at):
+            self.cache[at] = x * self.scale
+            return self.cache.sum(0)
+
+    net = Cache()
+    cache = net.cache
+    (hpu_torch.compile if how == "compiled" else torch.hpu.wrap_in_hpu_graph)(net)
+    expected = torch.zeros(4, 3)
+    with torch.no_grad():
+        for step, at in enumerate([0, 1, 1, 3, 0, 3]):
+            x = torch.randn(3)
+            if step % 2:  # Another tensor of the same kind.
+                net.scale = torch.full((3,), 2. + step, device="hpu")
+            expected[at] = x * net.scale.cpu()
+            torch.testing.assert_close(net(x.to("hpu"), at).cpu(), expected.sum(0))
+        assert net.cache is cache and torch.equal(cache.cpu(), expected)
+        net.cache = cache = torch.full((4, 3), 5., device="hpu")
+        torch.testing.assert_close(net(torch.zeros(3, device="hpu"), 2).cpu(), torch.full((3,), 15.))
+        assert net.cache is cache and cache[2].tolist() == [0, 0, 0]

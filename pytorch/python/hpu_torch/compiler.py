@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _C
 from .fp8 import is_fp8_enabled
-from .hpu.graphs import _Forward, _is_hpu, _members, _modes, _put_back, _sharing, _value
+from .hpu.graphs import _Forward, _is_hpu, _members, _modes, _put_back, _refuse_hidden_tensors, _sharing, _value
 
 
 class _Traced(Exception):
@@ -244,6 +244,7 @@ class _Trace:
     def _describe(self, result, arguments, outputs):
         """What a result is: no tensor, an argument, a view of one, or an output of the graph (the same one twice, or not)."""
         if not isinstance(result, torch.Tensor):
+            _refuse_hidden_tensors(result)
             return "value", result
         for i, argument in enumerate(arguments):
             if argument is result:

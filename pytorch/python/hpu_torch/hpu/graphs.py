@@ -180,6 +180,14 @@ def _put_back(members, values):
             members[name] = value
 
 
+def _refuse_hidden_tensors(result):
+    """A result that is no tensor is what it was at the first call, and so would be tensors within it."""
+    parts = list(result.values()) if isinstance(result, dict) else list(result) if isinstance(result, (list, tuple, set)) else []
+    if any(isinstance(part, torch.Tensor) for part in parts + list(getattr(result, "__dict__", {}).values())):
+        raise RuntimeError(f"the function returns a {type(result).__name__}, and tensors in it would stay those of the first call: return tensors, "
+                           "or tuples, lists and dicts of them")
+
+
 def _value(leaf):
     """An argument that is no tensor, so that what computes otherwise differs: numbers by their bits and types."""
     return (float, leaf.hex()) if isinstance(leaf, float) else (type(leaf), leaf)
@@ -271,6 +279,7 @@ class _Captured:
     def _describe(self, tensor, known, outer):
         """How a result is made of what the caller has (the first `outer` of `known`) and of results before it."""
         if not _is_hpu(tensor):
+            _refuse_hidden_tensors(tensor)
             return "value", tensor
         for i, other in enumerate(known):
             if other is tensor:
