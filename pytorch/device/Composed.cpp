@@ -55,6 +55,11 @@ Tensor multinomial(const Tensor& self, int64_t count, bool replacement, Generato
 
 // ---- compositions of libtorch's that read sizes from the device ------------------------------------------
 
+/// Asked by nn.TransformerEncoder, whether a nested tensor can stand for padded ones. There are none on hpu.
+bool canBeNested(const Tensor& /*padded*/, const Tensor& /*mask*/) {
+  return false;
+}
+
 /// libtorch makes a tensor of the number, and looks for the size of the result in it.
 Tensor repeatInterleave(const Tensor& self, int64_t repeats, c10::optional<int64_t> dim,
                         c10::optional<int64_t> outputSize) {
@@ -112,6 +117,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("repeat_interleave.self_int", TORCH_FN(repeatInterleave));
   m.impl("cross_entropy_loss", TORCH_FN(crossEntropy));
+  m.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(canBeNested));
   m.impl("equal", TORCH_FN(equal));
   m.impl("normal.Tensor_float", TORCH_FN(normalTensorFloat));
   m.impl("normal.float_Tensor", TORCH_FN(normalFloatTensor));

@@ -440,3 +440,29 @@ def test_attributes_that_are_written(how):
         net.cache = cache = torch.full((4, 3), 5., device="hpu")
         torch.testing.assert_close(net(torch.zeros(3, device="hpu"), 2).cpu(), torch.full((3,), 15.))
         assert net.cache is cache and cache[2].tolist() == [0, 0, 0]
+
+
+def test_a_padded_encoder_in_inference():
+    torch.manual_seed(2)
+    reference = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2).eval()
+    net = torch.hpu.wrap_in_hpu_graph(copy.deepcopy(reference).to("hpu"))
+    x, padding = torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        expected = reference(x, src_key_padding_mask=padding)
+        for _ in range(2):
+            result = net(x.to("hpu"), src_key_padding_mask=padding.to("hpu"))
+            torch.testing.assert_close(result.cpu()[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
+    assert len(net.forward.hpu_graphs) == 1
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_compiled_inference(mode):
+    reference = Counting()
+    net = hpu_torch.compile(copy.deepcopy(reference).to("hpu"))
+    writes = hpu_torch.compile(lambda x: x.add_(1).sum())
+    with mode():
+        for step in range(4):
+            result, _ = same_everywhere(net, reference, torch.randn(2 + step % 2, 3))
+            assert not result.requires_grad and result.is_inference() == (mode is torch.inference_mode)
+        x = torch.zeros(3, device="hpu")
+        assert [writes(x).item() for _ in range(3)] == [3, 6, 9] and x.tolist() == [3] * 3

@@ -196,12 +196,15 @@ class _Trace:
         traced = _functorch_compile.aot_function(self._flat, fw_compiler=_functorch_compile.make_boxed_compiler(self._compile_forward),
                                                  bw_compiler=_functorch_compile.make_boxed_compiler(_backward_compiler),
                                                  partition_fn=self._partition)
-        # What an argument was computed from is no part of the graph, even where that is an argument, too.
-        tensors = [t if t.is_leaf else t.detach().requires_grad_(True).clone() for t in tensors]
-        try:
-            traced(*tensors)
-        except _Traced:
-            pass
+        asks_gradients = torch.is_grad_enabled()
+        with torch.inference_mode(False), torch.set_grad_enabled(asks_gradients):
+            # What an argument was computed from is no part of the graph, even where that is an argument, too. Tensors of inference
+            # mode do not say what is written.
+            stand_ins = [t if t.is_leaf and not t.is_inference() else t.detach().requires_grad_(t.requires_grad).clone() for t in tensors]
+            try:
+                traced(*stand_ins)
+            except _Traced:
+                pass
         return traced
 
     def _partition(self, joint, inputs):

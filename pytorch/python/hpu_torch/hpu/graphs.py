@@ -443,8 +443,12 @@ def _graphed(function, sample_args, allow_unused):
     forward_graph, backward_graph = HPUGraph(), HPUGraph()
     run = function.forward if is_module else function
     state = _Replaced(function._module if isinstance(function, _Holder) else function)
-    with torch.enable_grad(), graph(forward_graph):
-        outputs, spec = tree_flatten(run(*inputs))
+    try:
+        with torch.enable_grad(), graph(forward_graph):
+            outputs, spec = tree_flatten(run(*inputs))
+    except BaseException:
+        state.undo()
+        raise
     for _, name, before, _ in state.changes():
         if _is_hpu(before) and forward_graph._graph.uses(before):
             state.undo()
