@@ -466,3 +466,53 @@ def test_compiled_inference(mode):
             assert not result.requires_grad and result.is_inference() == (mode is torch.inference_mode)
         x = torch.zeros(3, device="hpu")
         assert [writes(x).item() for _ in range(3)] == [3, 6, 9] and x.tolist() == [3] * 3
+
+
+@pytest.mark.parametrize("how", ["compiled", "wrapped"])
+def test_a_parametrised_weight_and_views_that_are_written(how):
+    make = hpu_torch.compile if how == "compiled" else torch.hpu.wrap_in_hpu_graph
+    torch.manual_seed(4)
+    reference = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 3))
+    net = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 3))
+    net.load_state_dict(reference.state_dict())
+    make(net.to("hpu"))
+    for _ in range(3):
+        x = torch.randn(4, 6)
+        with torch.set_grad_enabled(how == "compiled"):
+            result, expected = net(x.to("hpu")), reference(x)
+        torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
+        if how == "compiled":
+            result.sum().backward()
+            expected.sum().backward()
+    for one, other in zip([*net.parameters(), *net.buffers()], [*reference.parameters(), *reference.buffers()]):
+        torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-4, atol=1e-5)
+        assert one.requires_grad == other.requires_grad and one.is_leaf
+        if other.grad is not None:
+            torch.testing.assert_close(one.grad.cpu(), other.grad, rtol=1e-3, atol=1e-4)
+    add = make(lambda row, x: (row.add_(x), row[1:])[1])
+    whole, expected = torch.zeros(3, 4, device="hpu"), torch.zeros(3, 4)
+    for _ in range(2):
+        part = add(whole[1], torch.ones(4, device="hpu"))
+        expected[1].add_(1)
+        assert torch.equal(whole.cpu(), expected) and part.data_ptr() == whole[1, 1:].data_ptr() and not whole.requires_grad
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_arguments_with_strides_of_their_own(mode):
+    def function(x, y):
+        return x.reshape(-1).sum() * y + x.unsqueeze(-1).transpose(0, 1)[..., 0].t() * y
+
+    compiled = hpu_torch.compile(function)
+    base = torch.randn(6, 8)
+    asks = mode is torch.enable_grad
+    with mode():
+        for take in (lambda b: b[::2, ::3], lambda b: b.t()[:4], lambda b: b[0].expand(3, 8), lambda b: b[:, 2:5] * 1):
+            here, there = base.clone().requires_grad_(asks), base.to("hpu").requires_grad_(asks)
+            for _ in range(2):
+                result, expected = compiled(take(there), there[0, 0]), function(take(here), here[0, 0])
+                torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
+                if asks:
+                    result.sum().backward()
+                    expected.sum().backward()
+            if asks:
+                torch.testing.assert_close(there.grad.cpu(), here.grad, rtol=1e-4, atol=1e-4)

@@ -198,13 +198,16 @@ class _Trace:
                                                  partition_fn=self._partition)
         asks_gradients = torch.is_grad_enabled()
         with torch.inference_mode(False), torch.set_grad_enabled(asks_gradients):
-            # What an argument was computed from is no part of the graph, even where that is an argument, too. Tensors of inference
-            # mode do not say what is written.
-            stand_ins = [t if t.is_leaf and not t.is_inference() else t.detach().requires_grad_(t.requires_grad).clone() for t in tensors]
+            stand_ins = [_stand_in(tensor) for tensor in tensors]
+            constant = [t for t in stand_ins if not t.requires_grad]
             try:
                 traced(*stand_ins)
             except _Traced:
                 pass
+            finally:
+                for tensor in constant:  # What is written without gradients gets a history from functorch, which knows no no_grad.
+                    if tensor.requires_grad:
+                        tensor.detach_()
         return traced
 
     def _partition(self, joint, inputs):
@@ -274,6 +277,22 @@ class _Trace:
         output = outputs[what]
         # All outputs of a graph have its history, also those that have none in the function.
         return output.detach() if output.requires_grad and not step[2] else output
+
+
+def _stand_in(tensor):
+    """For tracing. What an argument was computed from is no part of the graph, even where that is an argument, too; tensors of
+    inference mode do not say whether they are written. Sizes, strides and values are the same."""
+    if tensor.is_leaf and not tensor.is_inference() and not tensor._is_view():
+        return tensor
+    alone = tensor.detach().requires_grad_(tensor.requires_grad)
+    if tensor.is_inference():
+        once = tensor  # Each element of memory once.
+        for dim, stride in enumerate(tensor.stride()):
+            once = once.narrow(dim, 0, 1) if stride == 0 and tensor.shape[dim] > 1 else once
+        copy = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=tensor.device).copy_(once)
+        return copy if once is tensor else copy.as_strided(tensor.shape, tensor.stride()).detach()
+    copy = alone.clone() if tensor.requires_grad else alone
+    return copy if copy.stride() == tensor.stride() else alone
 
 
 def _refuse_captured_tensors(graph_module, module):
