@@ -12,11 +12,13 @@ import functools
 import types
 
 import torch
+import torch.fx.traceback as _traceback
 from functorch import compile as _functorch_compile
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from . import _C
+from . import _C, _tracing
 from .fp8 import is_fp8_enabled
+from .profiler import names_of_parts
 from .hpu.graphs import _Forward, _is_hpu, _members, _modes, _put_back, _refuse_hidden_tensors, _sharing, _value
 
 
@@ -24,20 +26,96 @@ class _Traced(Exception):
     """Tracing is done, and nothing has run."""
 
 
+def _autograd_nodes(values):
+    return [t.grad_fn for t in tree_flatten(values)[0] if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+
+
+class _Parts:
+    """Which part of a module each op of its trace is of, for the profiler: the "stack traces" of the graphs' nodes are "@layer1.conv" and
+    "@gradient/layer1.conv", since these go through all that AOT autograd does to a graph, and from autograd's nodes to what they compute."""
+
+    def __init__(self, module):
+        self._module, self._outside = module, set()
+        self.names = None  # names_of_parts() in the forward: the backward has the same.
+
+    def _mark(self, values, name):
+        """What has computed the values in the trace, and has no name, has this one."""
+        todo = _autograd_nodes(values)
+        while todo:
+            node = todo.pop()
+            if node not in self._outside and "traceback_" not in node.metadata:
+                node.metadata["traceback_"] = ["@gradient/" + name]
+                todo += [above for above, _ in node.next_functions if above is not None]
+
+    @contextlib.contextmanager
+    def recorded(self, tensors):
+        """While it is entered, the module is traced with these tensors. Gives what is called with the results."""
+        handles, stack, self._outside = [], [""], set(_autograd_nodes(tensors))
+
+        def enter(name):
+            def hook(module, inputs):
+                self._mark(inputs, stack[-1])
+                stack.append(name)
+                _traceback.current_stack = ["@" + name]
+            return hook
+
+        def leave(module, inputs, outputs):
+            self._mark(outputs, stack.pop())
+            _traceback.current_stack = ["@" + stack[-1]]
+
+        for name, part in self._module.named_modules() if self._module is not None else ():
+            if name and not isinstance(part, torch.jit.ScriptModule):
+                handles += [part.register_forward_pre_hook(enter(name)), part.register_forward_hook(leave)]
+        before, _traceback.current_stack = _traceback.current_stack, ["@"]
+        try:
+            with _traceback.override_stack_trace():
+                yield lambda results: self._mark(results, "")
+        finally:
+            _traceback.current_stack, self._outside = before, set()
+            for handle in handles:
+                handle.remove()
+
+    def scope(self, node):
+        beginning, own = self.names
+        path = next((line[1:] for line in (node.stack_trace or "").split("\n") if line.startswith("@")), "")
+        kind = "gradient/" if path.startswith("gradient/") else ""
+        path = path[len(kind):]
+        return kind + (beginning + path if path else own)
+
+
+class _WithNames(torch.fx.Interpreter):
+    """Runs a graph whose ops carry the names of modules."""
+
+    def __init__(self, graph_module, parts):
+        super().__init__(graph_module)
+        self._parts = parts
+
+    def run_node(self, node):
+        _C.set_scope(self._parts.scope(node))
+        return super().run_node(node)
+
+
 class _Executor:
     """An aten graph: captured once, then launched on the tensors that it is given. `writes`: pairs of a result and the argument
     that it is written to."""
 
-    def __init__(self, graph_module, writes=(), is_backward=False):
-        self._module, self._writes, self._relocated, self._records = graph_module, writes, [], False
-        self._is_backward, self.is_traced = is_backward, True
+    def __init__(self, graph_module, writes=(), is_backward=False, parts=None):
+        self._module, self._writes, self._relocated, self._records = graph_module, writes, {}, False
+        self._is_backward, self._parts, self.is_traced = is_backward, parts, True
 
     def _run(self, args):
-        outputs = self._module(*args)
+        if self._names() is None:
+            outputs = self._module(*args)
+        else:
+            outputs = _WithNames(self._module, self._parts).run(*args)
+            _C.set_scope(("gradient/" if self._is_backward else "") + self._parts.names[1])
         for i, argument in self._writes:
             if outputs[i] is not args[argument]:
                 args[argument].copy_(outputs[i])
         return outputs
+
+    def _names(self):
+        return self._parts.names if self._parts is not None else None
 
     def __call__(self, *args):
         if not self.is_traced:
@@ -47,7 +125,7 @@ class _Executor:
             raise RuntimeError("gradients of gradients (create_graph=True) do not go through a compiled graph: leave this part uncompiled")
         if len(tensors) != len(args) or not tensors or not all(_is_hpu(t) for t in tensors) or _C.is_capturing(tensors[0].device.index):
             return self._record(args)
-        for relocated, single, present, count in self._relocated:
+        for relocated, single, present, count in self._relocated.get(self._names(), ()):
             if relocated.fits(tensors):
                 return self._results(relocated.run(tensors), single, present, count)
         if self._records or not self._capture(tensors):
@@ -73,7 +151,8 @@ class _Executor:
         if not all(_is_hpu(outputs[i]) for i in present):
             self._records = True
             return False
-        self._relocated.append((_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
+        self._relocated.setdefault(self._names(), []).append(
+            (_C.RelocatedGraph(graph, tensors, [outputs[i] for i in present]), single, present, len(outputs)))
         return True
 
     @staticmethod
@@ -98,10 +177,6 @@ class _Executor:
 def hpu_backend(graph_module, example_inputs):
     """The backend as torch.compile calls one: an FX graph of aten ops, or of a module's calls, as a callable."""
     return _Executor(graph_module)
-
-
-def _backward_compiler(graph_module, example_inputs):
-    return _Executor(graph_module, is_backward=True)
 
 
 def _leaf_key(leaf):
@@ -154,7 +229,8 @@ class _Trace:
         index = {id(tensor): i for i, tensor in enumerate(dict.fromkeys(tensors))}
         self._places = [index[id(tensor)] for tensor in tensors]  # Each tensor is one argument, however often it is given.
         self._first = [self._places.index(i) for i in range(len(index))]
-        self._constant, self._forward = (), None
+        self._constant, self._forward, self._parts = (), None, _Parts(module)
+        self._parts.names = names_of_parts(module)
         unique = list(dict.fromkeys(tensors))
         attributes_before = [dict(tensor.__dict__) for tensor in unique]
         # What tracing runs is captured and dropped: nothing is computed, no buffer changes, no random number is drawn.
@@ -183,6 +259,7 @@ class _Trace:
         self._forward.is_traced = True
 
     def __call__(self, tensors):
+        self._parts.names = names_of_parts(self._module)
         arguments = [tensors[i] for i in self._first]
         # Autograd would go into the histories of these without a gradient, also where that can be done only once.
         given = [t.detach() if i in self._constant else t for i, t in enumerate(arguments)]
@@ -194,7 +271,7 @@ class _Trace:
 
     def _trace(self, tensors):
         traced = _functorch_compile.aot_function(self._flat, fw_compiler=_functorch_compile.make_boxed_compiler(self._compile_forward),
-                                                 bw_compiler=_functorch_compile.make_boxed_compiler(_backward_compiler),
+                                                 bw_compiler=_functorch_compile.make_boxed_compiler(self._compile_backward),
                                                  partition_fn=self._partition)
         asks_gradients = torch.is_grad_enabled()
         with torch.inference_mode(False), torch.set_grad_enabled(asks_gradients):
@@ -219,9 +296,12 @@ class _Trace:
 
     def _compile_forward(self, graph_module, example_inputs):
         _refuse_captured_tensors(graph_module, self._module)
-        self._forward = _Executor(graph_module, [(self._count + k, i) for k, i in enumerate(self._written)])
+        self._forward = _Executor(graph_module, [(self._count + k, i) for k, i in enumerate(self._written)], parts=self._parts)
         self._forward.is_traced = False
         return self._forward
+
+    def _compile_backward(self, graph_module, example_inputs):
+        return _Executor(graph_module, is_backward=True, parts=self._parts)
 
     def _flat(self, *arguments):
         """The function, of tensors alone: gives those that a graph computes, then what it writes."""
@@ -232,8 +312,9 @@ class _Trace:
             values[i] = tensor
         args, kwargs = tree_unflatten(values, self._spec)
         versions = [tensor._version for tensor in arguments]
-        with state.replaced(tensors[:count]) as changes:
+        with state.replaced(tensors[:count]) as changes, _tracing.tracing(), self._parts.recorded(arguments) as mark:
             results, self._result_spec = tree_flatten(self._function(*args, **kwargs))
+            mark(results)
         # What is written is a result, too: tracing would leave out a write whose result nobody reads.
         self._written = [i for i, version in enumerate(versions) if arguments[i]._version != version]
         if torch.is_grad_enabled() and any(arguments[i].requires_grad for i in self._written):
@@ -362,7 +443,8 @@ def _recorded(step):
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend", mode=None, options=None, disable=False):
-    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too.
+    """A compiled form of a module (in place: its forward), a function of tensors, or an optimiser's step. As a decorator, too. Of a
+    DistributedDataParallel its module is compiled; its exchanges follow the backward as ever.
 
     backend: "hpu_backend". The other arguments are torch.compile's: graphs are always full, sizes may always change, and there are
     no modes."""
@@ -379,6 +461,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="hpu_backend",
             # A method still: schedulers of the learning rate look at whose it is.
             model.step = types.MethodType(_recorded(type(model).step if not hasattr(model.step, "__func__") else model.step.__func__), model)
             model.step.__func__._recorded = True
+        return model
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        # What it does around its module's passes is another thing in each step.
+        compile(model.module)
         return model
     if isinstance(model, torch.nn.Module):
         if not isinstance(model.forward, _Compiled):
