@@ -119,6 +119,7 @@ Status makeConv(const MmeDesc& mme, Contraction& c) {
   const int64_t groups = mme.groups, window = mme.b.sizes[2] * mme.b.sizes[3];
   const int64_t groupColumns = mme.c.sizes[1] / groups;
   c.depth = mme.a.sizes[1] / groups;
+  c.window = window;
   c.packedShape = {1, c.depth, groupColumns};
   c.aK = strideOf(mme.a, 1);
   c.cN = strideOf(mme.c, 1);

@@ -56,6 +56,7 @@ struct Contraction {
   bool packed = false;
   recipe::PackedShape packedShape;  ///< Of one outer step's taps: `taps` is not used.
   int64_t bK = 0, bN = 0;           ///< Strides of strided weights.
+  int64_t window = 1;               ///< Positions of the whole window, also those that are no taps.
 
   std::vector<int64_t> lo;  ///< The box of C that is computed: where (z, y, x, n) = 0 lies.
   std::vector<int64_t> hi;

@@ -2,10 +2,12 @@
 #include "runtime/driver/sim/functional/DmaUnit.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/Math.h"
+#include "runtime/driver/sim/functional/Transpose.h"
 #include "runtime/driver/sim/functional/WorkSharing.h"
 
 namespace hpu::sim {
@@ -15,8 +17,16 @@ using base::ceilDiv;
 
 /// Bytes of one block: enough to be worth a thread's while, little enough to balance.
 constexpr int64_t kBlockBytes = 128 << 10;
+/// Rows of a part that are next to each other in the source: whole cache lines of it, whatever the elements.
+constexpr int64_t kSourceRun = 64;
 /// Side of the square that a transposing copy keeps in the first-level cache.
 constexpr int64_t kTile = 32;
+
+/// An element, which several of the tensor's own may make up: aligned as those are.
+template <typename T>
+struct [[gnu::packed]] Element {
+  T bits;
+};
 
 /// rows x columns elements; the destination's columns are the closer ones.
 template <typename T>
@@ -30,6 +40,12 @@ void copyPlane(int64_t rows, int64_t columns, const T* src, int64_t srcRow, int6
   if (srcColumn == 0 && dstColumn == 1) {
     for (int64_t r = 0; r < rows; ++r) std::fill(dst + r * dstRow, dst + r * dstRow + columns, src[r * srcRow]);
     return;
+  }
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (srcRow == 1 && dstColumn == 1) {
+      transpose(std::bit_cast<const float*>(src), srcColumn, rows, columns, std::bit_cast<float*>(dst), dstRow);
+      return;
+    }
   }
   for (int64_t r0 = 0; r0 < rows; r0 += kTile)
     for (int64_t c0 = 0; c0 < columns; c0 += kTile)
@@ -66,6 +82,7 @@ DmaUnit::DmaUnit(const recipe::DmaDesc& desc, const OpSlice& slice)
     dims_.back().dstStride = dim.dstStride;
     dims_.back().srcStride = dim.srcStride;
   }
+  widenElements();
   while (dims_.size() < 2) {
     // A contiguous one is better the row's columns.
     bool front = !dims_.empty();
@@ -78,14 +95,38 @@ DmaUnit::DmaUnit(const recipe::DmaDesc& desc, const OpSlice& slice)
   std::rotate(dims_.begin() + static_cast<std::ptrdiff_t>(plane),
               dims_.begin() + static_cast<std::ptrdiff_t>(plane) + 1, dims_.end() - 1);
 
+  const int64_t run = kSourceRun / elementSize_;
   int64_t bytes = elementSize_;
   for (const Dim& dim : dims_) bytes *= dim.extent;
   int64_t wanted = ceilDiv(bytes, kBlockBytes);
   for (Dim& dim : dims_) {
     dim.part = ceilDiv(dim.extent, std::min(wanted, dim.extent));
+    if (!fill_ && dim.srcStride == 1 && dim.dstStride != 1)
+      dim.part = std::min(ceilDiv(dim.part, run) * run, dim.extent);
     dim.parts = ceilDiv(dim.extent, dim.part);
     wanted = ceilDiv(wanted, dim.parts);
     blocks_ *= dim.parts;
+  }
+}
+
+/// A run that both sides have and that is no longer than the largest element becomes one element.
+void DmaUnit::widenElements() {
+  if (fill_ || dims_.empty()) return;
+  const Dim last = dims_.back();
+  const auto bytes = static_cast<uint64_t>(last.extent * elementSize_);
+  auto divides = [&](int64_t elements) { return elements % last.extent == 0; };
+  if (last.srcStride != 1 || last.dstStride != 1 || bytes > sizeof(uint64_t) || !std::has_single_bit(bytes) ||
+      !divides(srcBase_) || !divides(dstBase_) || !std::all_of(dims_.begin(), dims_.end() - 1, [&](const Dim& dim) {
+        return divides(dim.srcStride) && divides(dim.dstStride);
+      }))
+    return;
+  dims_.pop_back();
+  elementSize_ *= last.extent;
+  srcBase_ /= last.extent;
+  dstBase_ /= last.extent;
+  for (Dim& dim : dims_) {
+    dim.srcStride /= last.extent;
+    dim.dstStride /= last.extent;
   }
 }
 
@@ -124,10 +165,10 @@ void DmaUnit::runBlock(int64_t block, const std::byte* src, std::byte* dst) cons
   }
   auto copy = [&]<typename T>(T) {
     // A fill is a copy from one element that every stride stays at.
-    T element;
+    Element<T> element;
     std::memcpy(&element, &pattern_, sizeof(T));
-    const T* from = fill_ ? &element : reinterpret_cast<const T*>(src) + srcOffset;
-    copyBox(extents, from, reinterpret_cast<T*>(dst) + dstOffset);
+    const auto* from = fill_ ? &element : reinterpret_cast<const Element<T>*>(src) + srcOffset;
+    copyBox(extents, from, reinterpret_cast<Element<T>*>(dst) + dstOffset);
   };
   switch (elementSize_) {
     case 1:

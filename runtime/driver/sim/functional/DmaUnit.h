@@ -21,6 +21,7 @@ class DmaUnit final : public Unit {
     int64_t extent = 1, srcStride = 0, dstStride = 0;
     int64_t part = 1, parts = 1;  ///< How it is cut into blocks.
   };
+  void widenElements();
   void runBlock(int64_t block, const std::byte* src, std::byte* dst) const;
   template <typename T>
   void copyBox(const int64_t* extents, const T* src, T* dst) const;

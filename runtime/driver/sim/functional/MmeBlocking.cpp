@@ -32,12 +32,17 @@ bool isWhole(const BlockLimits& limits, int dim) {
 
 }  // namespace
 
+int64_t panelPitch(int64_t columns) {
+  constexpr int64_t kLine = 16;  // Elements of a cache line.
+  return std::min(kPackedN, ceilDiv(columns, kLine) * kLine);
+}
+
 MmeBlocking chooseBlocking(const Contraction& c, const BlockLimits& limits) {
   const int64_t panels = ceilDiv(c.columns, kPackedN);
   int64_t outer = 1, taps = 0;
   for (const OuterDim& dim : c.outer) outer *= dim.extent;
   for (const Phase& phase : c.phases) taps += static_cast<int64_t>(phase.taps.size());
-  const int64_t panelBytes = std::max<int64_t>(taps * c.depth * kPackedN * 4, 1);
+  const int64_t panelBytes = std::max<int64_t>(taps * c.depth * (c.packed ? kPackedN : panelPitch(c.columns)) * 4, 1);
   const int64_t pixels = c.extentZ * c.extentY * c.extentX;
   const bool window = taps > 1;
   const int64_t inBytes = c.depth * 4 * (window ? c.strideY * c.strideX : 1);

@@ -26,6 +26,9 @@ struct MmeBlocking {
   bool panelsOutside = false;
 };
 
+/// Elements between the rows of panels that are packed at run time: fewer than kPackedN when there are fewer columns.
+int64_t panelPitch(int64_t columns);
+
 MmeBlocking chooseBlocking(const Contraction& contraction, const BlockLimits& limits);
 
 }  // namespace hpu::sim

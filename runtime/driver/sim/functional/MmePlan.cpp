@@ -27,6 +27,8 @@ constexpr int64_t kDepthPart = 64, kUsualDepths = 16;
 /// Up to this many rows of C a strided B is read in place: packing it would cost as much as using
 /// it.
 constexpr int64_t kFewRows = 32;
+/// Taps are packed together when they are at least one of so many positions of the window.
+constexpr int64_t kJoinedTaps = 4;
 /// Window rows of fewer channels than this become one tap.
 constexpr int64_t kFewChannels = 16;
 
@@ -170,8 +172,16 @@ void MmePlan::planWeights(bool prepared) {
                (c_.depth == 1 || (c_.bK >= std::min(c_.columns, kPackedN) && c_.bK < INT_MAX / 8));
   }
   if (inPlace && !prepared) return;
-  bPitch_ = kPackedN;
-  const auto panelBytes = static_cast<uint64_t>(taps_ * c_.depth * kPackedN) * sizeof(float);
+  bPitch_ = panelPitch(c_.columns);
+  int64_t taps = 0;
+  bool adjacent = !c_.packed && c_.window > 1;
+  for (const Phase& phase : c_.phases) {
+    taps += static_cast<int64_t>(phase.taps.size());
+    for (const Tap& tap : phase.taps) adjacent &= tap.bOffset == tap.packedIndex;
+  }
+  // A pass touches all of the window; where most taps meet only the padding, those that do not are picked out.
+  joinTaps_ = adjacent && kJoinedTaps * taps >= c_.window;
+  const auto panelBytes = static_cast<uint64_t>(taps_ * c_.depth * bPitch_) * sizeof(float);
   // Packing in each block is cheapest while the panel is in the cache, unless many blocks repeat
   // it.
   int64_t repeats = outerCount_ / bCount_ * pixelBlocks();
@@ -223,7 +233,7 @@ void MmePlan::planTaps() {
 void MmePlan::planColumns(const Phase& phase, int64_t beginX, int64_t endX) {
   const int64_t aRow = useStrip_ ? c_.depth * stripColumns_ : c_.aY;
   const int64_t aColumn = useStrip_ ? c_.depth : c_.aX;
-  const int64_t matrix = c_.depth * kPackedN;  // Elements of one packed tap of one panel.
+  const int64_t matrix = c_.depth * bPitch_;  // Elements of one packed tap of one panel.
   const int64_t packedStride = weights_ == Weights::kInPlace ? matrix * c_.packedShape.panels() : matrix;
   const bool strided = weights_ == Weights::kInPlace && !c_.packed;
   PhasePlan plan{phase.py, phase.px, phase.countY, beginX, endX, {}, {}, {}, {}, false};

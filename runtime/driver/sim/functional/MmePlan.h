@@ -129,6 +129,7 @@ class MmePlan {
   bool splitColumns_ = false;  ///< Columns with different taps inside of A are different phases.
   int64_t depth_ = 0;          ///< Effective depth of a tap.
   int64_t taps_ = 0;           ///< Matrices of B that the phases take, by packed index.
+  bool joinTaps_ = false;      ///< All taps of B are packed in one pass: they lie next to each other.
   int64_t bPitch_ = 0;         ///< Elements between rows of a panel.
   int64_t bCount_ = 1;         ///< Different B matrices along the outer dimensions.
   int64_t stageItems_ = 0;

@@ -82,16 +82,21 @@ int64_t MmePlan::weightsOffset(int64_t bIndex) const {
   return offset;
 }
 
-/// Brings one panel of all taps into the layout [tap][k][kPackedN] of f32.
+/// Brings one panel of all taps into the layout [tap][k][bPitch_] of f32.
 void MmePlan::packPanel(int64_t bIndex, int64_t panel, const std::byte* b, float* dst) const {
   const int64_t base = weightsOffset(bIndex), size = elementSize(c_.abType);
-  const int64_t columns = panelColumns(panel), matrix = c_.depth * kPackedN;
+  const int64_t columns = panelColumns(panel), matrix = c_.depth * bPitch_;
+  if (joinTaps_) {
+    const int64_t from = base + panel * kPackedN * c_.bN;
+    packWindow(b + from * size, c_.abType, c_.window, taps_, c_.depth, columns, c_.bK, c_.bN, dst, bPitch_);
+    return;
+  }
   for (const Phase& phase : c_.phases) {
     for (const Tap& tap : phase.taps) {
       float* out = dst + tap.packedIndex * matrix;
       if (!c_.packed) {
         int64_t from = base + tap.bOffset + panel * kPackedN * c_.bN;
-        packMatrix(b + from * size, c_.abType, c_.depth, columns, c_.bK, c_.bN, out, kPackedN);
+        packMatrix(b + from * size, c_.abType, c_.depth, columns, c_.bK, c_.bN, out, bPitch_);
         continue;
       }
       // The box may begin inside a packed panel: then a panel of it comes from two.
@@ -99,7 +104,7 @@ void MmePlan::packPanel(int64_t bIndex, int64_t panel, const std::byte* b, float
         int64_t column = c_.columnBase + panel * kPackedN + done;
         int64_t count = std::min(columns - done, kPackedN - column % kPackedN);
         int64_t from = c_.packedShape.panelOffset(base + tap.packedIndex, column / kPackedN) + column % kPackedN;
-        packMatrix(b + from * size, c_.abType, c_.depth, count, kPackedN, 1, out + done, kPackedN);
+        packMatrix(b + from * size, c_.abType, c_.depth, count, kPackedN, 1, out + done, bPitch_);
         done += count;
       }
     }
@@ -107,7 +112,7 @@ void MmePlan::packPanel(int64_t bIndex, int64_t panel, const std::byte* b, float
 }
 
 void MmePlan::stage(int64_t item, const MmeBuffers& buffers) const {
-  const int64_t panelElements = taps_ * c_.depth * kPackedN;
+  const int64_t panelElements = taps_ * c_.depth * bPitch_;
   packPanel(item / panels_, item % panels_, buffers.b, reinterpret_cast<float*>(buffers.shared) + item * panelElements);
 }
 
@@ -138,7 +143,7 @@ const float* MmePlan::panelAddress(const Block& block, int64_t panel, const MmeB
   for (size_t i = 0; i < c_.outer.size(); ++i)
     if (c_.outer[i].bStride != 0) bIndex = bIndex * c_.outer[i].extent + block.outer[i];
   if (weights_ == Weights::kStaged) {
-    const int64_t panelElements = taps_ * c_.depth * kPackedN;
+    const int64_t panelElements = taps_ * c_.depth * bPitch_;
     return reinterpret_cast<const float*>(buffers.shared) + (bIndex * panels_ + panel) * panelElements;
   }
   if (weights_ == Weights::kPerBlock) {

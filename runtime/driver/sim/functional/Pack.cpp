@@ -5,12 +5,11 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/CpuFeatures.h"
 #include "numerics/Convert.h"
+#include "runtime/driver/sim/functional/Transpose.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define HPU_AVX2 __attribute__((target("avx2,fma")))
 #endif
 
 namespace hpu::sim {
@@ -50,40 +49,6 @@ void store(float value, Bf16* to) {
 void store(float value, F16* to) {
   to->bits = numerics::f32ToF16(value);
 }
-
-bool hasAvx2() {
-#if defined(__x86_64__)
-  static const bool has = [] {
-    auto level = base::usableCpuLevel();
-    return (level.ok() ? *level : base::detectCpuLevel()) >= base::CpuLevel::kV3;
-  }();
-  return has;
-#else
-  return false;
-#endif
-}
-
-#if defined(__x86_64__)
-/// dst[r][c] = src[c][r] for 8 x 8 f32.
-HPU_AVX2 void transpose8x8(const float* src, int64_t srcStride, float* dst, int64_t dstStride) {
-  __m256 r[8], t[8];
-  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + i * srcStride);
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-  }
-  for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(dst + i * dstStride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-    _mm256_storeu_ps(dst + (i + 4) * dstStride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-  }
-}
-#endif
 
 /// dst[r * columns + c] = src[c * srcStride + r] for 2 to 4 columns (the colours of an image).
 void interleave(const float* src, int64_t srcStride, int64_t rows, int64_t columns, float* dst) {
@@ -127,22 +92,62 @@ void copyRun(const float* src, int64_t n, F16* dst) {
   numerics::f32ToF16(src, &dst->bits, static_cast<size_t>(n));
 }
 
-/// dst[r * dstStride + c] = src[c * srcStride + r]: 8 x 8 blocks, what is left element by element.
-void transpose(const float* src, int64_t srcStride, int64_t rows, int64_t columns, float* dst, int64_t dstStride) {
-  int64_t fullRows = 0, fullColumns = 0;
-#if defined(__x86_64__)
-  if (hasAvx2()) {
-    fullRows = rows & ~int64_t{7};
-    fullColumns = columns & ~int64_t{7};
-    for (int64_t r = 0; r < fullRows; r += 8)
-      for (int64_t c = 0; c < fullColumns; c += 8)
-        transpose8x8(src + c * srcStride + r, srcStride, dst + r * dstStride + c, dstStride);
+/// rowsOf(c0)()[c] = src[(c0 + c) * srcStride + r], widened: rowsOf(c0) gives the destination's rows from column c0 on.
+template <typename From, typename RowsOf>
+void transposeFrom(const From* src, int64_t srcStride, int64_t rows, int64_t columns, RowsOf&& rowsOf) {
+  constexpr int64_t kRun = 128;
+  for (int64_t c0 = 0; c0 < columns; c0 += kTransposedColumns) {
+    const int64_t count = std::min(kTransposedColumns, columns - c0);
+    auto next = rowsOf(c0);
+    const From* from = src + c0 * srcStride;
+    if constexpr (std::is_same_v<From, float>) {
+      transposeColumns(from, srcStride, rows, count, next);
+    } else {
+      float wide[kTransposedColumns * kRun];
+      for (int64_t r = 0; r < rows; r += kRun) {
+        const int64_t run = std::min(kRun, rows - r);
+        for (int64_t c = 0; c < count; ++c) copyRun(from + c * srcStride + r, run, wide + c * kRun);
+        transposeColumns(wide, kRun, run, count, next);
+      }
+    }
   }
-#endif
-  for (int64_t c = fullColumns; c < columns; ++c)
-    for (int64_t r = 0; r < fullRows; ++r) dst[r * dstStride + c] = src[c * srcStride + r];
-  for (int64_t c = 0; c < columns; ++c)
-    for (int64_t r = fullRows; r < rows; ++r) dst[r * dstStride + c] = src[c * srcStride + r];
+}
+
+/// Rows at equal distances.
+struct EvenRows {
+  float* row;
+  int64_t stride;
+  float* operator()() { return std::exchange(row, row + stride); }
+};
+
+/// Rows of [tap][k] in the order of k, then the tap; those of taps that nobody asks for go to `spare`.
+struct TapRows {
+  float* dst;
+  float* spare;
+  int64_t window, taps, tapStride, rowStride, tap = 0;
+  float* operator()() {
+    float* row = tap < taps ? dst + tap * tapStride : spare;
+    if (++tap == window) {
+      tap = 0;
+      dst += rowStride;
+    }
+    return row;
+  }
+};
+
+template <typename From>
+void packTaps(const From* src, int64_t window, int64_t taps, int64_t depth, int64_t columns, int64_t rowStride,
+              int64_t columnStride, float* dst, int64_t dstStride) {
+  const int64_t tapStride = depth * dstStride;
+  if (rowStride == window) {
+    float spare[kTransposedColumns];
+    transposeFrom(src, columnStride, depth * window, columns,
+                  [&](int64_t c) { return TapRows{dst + c, spare, window, taps, tapStride, dstStride}; });
+    return;
+  }
+  for (int64_t k = 0; k < depth; ++k)
+    transposeFrom(src + k * rowStride, columnStride, taps, columns,
+                  [&](int64_t c) { return EvenRows{dst + k * dstStride + c, tapStride}; });
 }
 
 template <typename From>
@@ -161,13 +166,11 @@ void pack(const From* src, int64_t rows, int64_t columns, int64_t rowStride, int
     for (int64_t r = 0; r < rows; ++r) copyRun(src + r * rowStride, columns, dst + r * dstStride);
     return;
   }
-  if constexpr (std::is_same_v<From, float>) {
-    if (rowStride == 1) {
-      if (columns >= 2 && columns <= 4 && dstStride == columns)
-        return interleave(src, columnStride, rows, columns, dst);
-      return transpose(src, columnStride, rows, columns, dst, dstStride);
-    }
-  }
+  if constexpr (std::is_same_v<From, float>)
+    if (rowStride == 1 && columns >= 2 && columns <= 4 && dstStride == columns)
+      return interleave(src, columnStride, rows, columns, dst);
+  if (rowStride == 1)
+    return transposeFrom(src, columnStride, rows, columns, [&](int64_t c) { return EvenRows{dst + c, dstStride}; });
   for (int64_t c = 0; c < columns; ++c)
     for (int64_t r = 0; r < rows; ++r) dst[r * dstStride + c] = load(src[r * rowStride + c * columnStride]);
 }
@@ -186,6 +189,25 @@ void unpack(const float* src, int64_t srcStride, int64_t rows, int64_t columns, 
     for (int64_t r = 0; r < rows; ++r) store(src[r * srcStride + c], dst + r * rowStride + c * columnStride);
 }
 
+/// Calls f with a null pointer to elements of a factor type.
+template <typename F>
+void withElement(ElementType type, F&& f) {
+  switch (type) {
+    case ElementType::kBF16:
+      return f(static_cast<const Bf16*>(nullptr));
+    case ElementType::kF16:
+      return f(static_cast<const F16*>(nullptr));
+    case ElementType::kF8E4M3:
+      return f(static_cast<const F8<numerics::Fp8Format::kE4M3Fn>*>(nullptr));
+    case ElementType::kF8E4M3Ieee:
+      return f(static_cast<const F8<numerics::Fp8Format::kE4M3Ieee>*>(nullptr));
+    case ElementType::kF8E5M2:
+      return f(static_cast<const F8<numerics::Fp8Format::kE5M2>*>(nullptr));
+    default:
+      return f(static_cast<const float*>(nullptr));
+  }
+}
+
 }  // namespace
 
 bool isProductType(ElementType type) {
@@ -197,23 +219,16 @@ bool isFactorType(ElementType type) {
 
 void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns, int64_t rowStride,
                 int64_t columnStride, float* dst, int64_t dstStride) {
-  auto packAs = [&](auto element) {
-    pack(static_cast<const decltype(element)*>(src), rows, columns, rowStride, columnStride, dst, dstStride);
-  };
-  switch (type) {
-    case ElementType::kBF16:
-      return packAs(Bf16{});
-    case ElementType::kF16:
-      return packAs(F16{});
-    case ElementType::kF8E4M3:
-      return packAs(F8<numerics::Fp8Format::kE4M3Fn>{});
-    case ElementType::kF8E4M3Ieee:
-      return packAs(F8<numerics::Fp8Format::kE4M3Ieee>{});
-    case ElementType::kF8E5M2:
-      return packAs(F8<numerics::Fp8Format::kE5M2>{});
-    default:
-      return packAs(float{});
-  }
+  withElement(type, [&](auto* none) {
+    pack(static_cast<decltype(none)>(src), rows, columns, rowStride, columnStride, dst, dstStride);
+  });
+}
+
+void packWindow(const void* src, ElementType type, int64_t window, int64_t taps, int64_t depth, int64_t columns,
+                int64_t rowStride, int64_t columnStride, float* dst, int64_t dstStride) {
+  withElement(type, [&](auto* none) {
+    packTaps(static_cast<decltype(none)>(src), window, taps, depth, columns, rowStride, columnStride, dst, dstStride);
+  });
 }
 
 void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst, ElementType type,

@@ -19,6 +19,11 @@ bool isProductType(ElementType type);
 void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns, int64_t rowStride,
                 int64_t columnStride, float* dst, int64_t dstStride);
 
+/// dst[(t * depth + k) * dstStride + c] = src[k * rowStride + c * columnStride + t] for the first `taps` of `window`
+/// taps, which lie next to each other.
+void packWindow(const void* src, ElementType type, int64_t window, int64_t taps, int64_t depth, int64_t columns,
+                int64_t rowStride, int64_t columnStride, float* dst, int64_t dstStride);
+
 /// dst[r * rowStride + c * columnStride] = src[r * srcStride + c], rounded to a product type.
 void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst, ElementType type,
                  int64_t rowStride, int64_t columnStride);

@@ -297,6 +297,36 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
   }
 }
 
+/// Weights that are inputs of the program: whole and part panels, windows of which few taps meet the image, all types.
+TEST(Mme, PacksWindowsOfWeightsThatAreInputs) {
+  uint32_t seed = 0;
+  for (MmeKind kind : {MmeKind::kConv2d, MmeKind::kConvTranspose2d}) {
+    for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16, ElementType::kF8E5M2}) {
+      for (int64_t size : {1, 5}) {  // Of one pixel: only the middle of the window sees it.
+        for (int64_t window : {2, 3, 5}) {
+          for (const auto& [depth, columns] : std::vector<std::pair<int64_t, int64_t>>{
+                   {1, 1}, {2, 7}, {17, 8}, {16, 15}, {3, 17}, {33, 64}, {20, 65}, {9, 131}}) {
+            Random random(++seed);
+            MmeDesc mme;
+            mme.kind = kind;
+            mme.a.type = mme.b.type = type;
+            mme.c.type = ElementType::kF32;
+            mme.a.sizes = {2, depth, size, size};
+            mme.b.sizes = {columns, depth, window, window};
+            if (kind == MmeKind::kConvTranspose2d) std::swap(mme.b.sizes[0], mme.b.sizes[1]);
+            mme.c.sizes = {2, columns, size, size};
+            for (int i = 0; i < 2; ++i) {
+              mme.padBegin[i] = window / 2;
+              mme.padEnd[i] = window - 1 - window / 2;
+            }
+            check(mme, random, false);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Mme, ConvolvesDepthwise) {
   Random random(5);
   MmeDesc mme;
