@@ -46,6 +46,8 @@ class LayoutAssigner {
       for (OpOperand& operand : op.getOpOperands())
         if (failed(settleOperand(operand))) return failure();
       if (!options_.optimize || isa<RelayoutOp>(op) || op.hasAttr(kStridesAttr)) continue;
+      for (OpOperand& operand : op.getOpOperands())
+        if (isReturned(operand.get()) && leapsThrough(operand)) readReturnedCopy(operand);
       for (OpResult result : op.getResults()) setOrder(result, preferredOrder(&op, result.getResultNumber()));
       alignConstants(&op);
     }
@@ -165,6 +167,46 @@ class LayoutAssigner {
     return success();
   }
 
+  /// Does all that comes of a kernel end in outputs, which are row-major, by way of kernels that are elementwise?
+  static bool endsInOutputs(Operation* unit, llvm::SmallPtrSetImpl<Operation*>& seen) {
+    if (!isa<ClusterOp>(unit) || rootOf(unit)) return false;
+    if (!seen.insert(unit).second) return true;
+    return llvm::all_of(unit->getUsers(),
+                        [&](Operation* user) { return isa<func::ReturnOp>(user) || endsInOutputs(user, seen); });
+  }
+
+  /// Are the elements of an operand apart in the order of a kernel whose results are, or become, outputs?
+  static bool leapsThrough(OpOperand& operand) {
+    const RankedTensorType type = tensorOf(operand.get());
+    llvm::SmallPtrSet<Operation*, 8> seen;
+    if (type.getRank() == 0 || type.getShape().back() == 1 || !endsInOutputs(operand.getOwner(), seen)) return false;
+    const std::optional<StridedView> view = resolveView(operand.get());
+    return view && view->strides.back() > 1;
+  }
+
+  bool isReturned(Value value) const {
+    return returnedCopies_.contains(value) || llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>);
+  }
+
+  /// An operand that is itself returned is copied for that in any case: this unit, and those behind it that would leap
+  /// through it, read the copy.
+  void readReturnedCopy(OpOperand& operand) {
+    const Value value = operand.get();
+    if (auto copy = returnedCopies_.find(value); copy != returnedCopies_.end()) {
+      operand.set(copy->second);
+      operand.getOwner()->getRegion(0).front().getArgument(operand.getOperandNumber()).setType(copy->second.getType());
+      return;
+    }
+    for (OpOperand& returned : function_.getBody().front().getTerminator()->getOpOperands()) {
+      if (returned.get() != value || stateOfResult(function_, returned.getOperandNumber())) continue;
+      replaceByRelayout(operand, rowMajor(tensorOf(value).getRank()),
+                        "it is returned in this order, as its reader's results are");
+      returned.set(operand.get());
+      returnedCopies_[value] = operand.get();
+      return;
+    }
+  }
+
   /// Inserts a copy ahead of the first view op that strides cannot express.
   void makeResolvable(Value value, Operation* user) {
     SmallVector<Operation*> chain;
@@ -252,6 +294,7 @@ class LayoutAssigner {
   func::FuncOp function_;
   const LayoutOptions& options_;
   llvm::DenseSet<Value> returned_;
+  llvm::DenseMap<Value, Value> returnedCopies_;  ///< Of values that kernels read as they are returned.
   int64_t kept_ = 0, folded_ = 0;
 };
 

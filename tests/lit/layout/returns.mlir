@@ -57,3 +57,33 @@ func.func @onePixel(%x: tensor<1x3x1x1xf32>) -> (tensor<1x8x1x1xf32>, tensor<1x8
   %1 = hpu.relu %0 : (tensor<1x8x1x1xf32>) -> tensor<1x8x1x1xf32>
   return %0, %1 : tensor<1x8x1x1xf32>, tensor<1x8x1x1xf32>
 }
+
+// What is copied to be returned is read as the copy by kernels that only outputs follow: they walk in its order.
+// CHECK-LABEL: func.func @readAsReturned(
+// CHECK: %[[C:.*]] = hpu.bundle
+// CHECK: %[[COPY:.*]] = hpu.relayout %[[C]]
+// CHECK: %[[M:.*]] = hpu.cluster ({{.*}} = %[[COPY]])
+// CHECK-NOT: hpu.relayout
+// CHECK: return %[[COPY]], %[[M]]
+func.func @readAsReturned(%x: tensor<1x3x4x4xf32>, %m: tensor<1x8x4x4xf32>) -> (tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32>) {
+  %w = hpu.constant dense<0.5> : tensor<8x3x1x1xf32> : tensor<8x3x1x1xf32>
+  %0 = hpu.conv2d %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, groups = 1 : i64} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
+  %1 = hpu.mul %m, %0 : (tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32>
+  return %0, %1 : tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32>
+}
+
+// Where a convolution follows, channels stay next to each other.
+// CHECK-LABEL: func.func @readByAConvolution(
+// CHECK: %[[C:.*]] = hpu.bundle
+// CHECK: hpu.cluster (%{{.*}} = %[[C]])
+// CHECK-SAME: #hpu.layout<order = [0, 2, 3, 1]>> {
+// CHECK: hpu.bundle
+// CHECK: return
+func.func @readByAConvolution(%x: tensor<1x3x4x4xf32>) -> (tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32>) {
+  %w = hpu.constant dense<0.5> : tensor<8x3x1x1xf32> : tensor<8x3x1x1xf32>
+  %v = hpu.constant dense<0.5> : tensor<8x8x1x1xf32> : tensor<8x8x1x1xf32>
+  %0 = hpu.conv2d %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, groups = 1 : i64} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
+  %1 = hpu.relu %0 : (tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32>
+  %2 = hpu.conv2d %1, %v {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, groups = 1 : i64} : (tensor<1x8x4x4xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x4x4xf32>
+  return %0, %2 : tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32>
+}
