@@ -18,6 +18,7 @@ constexpr int64_t kStreamedWeights = 512 << 10;   ///< Weights of one block when
 constexpr int64_t kPixelBytes = 256 << 10;        ///< Input and output of a block beside resident weights.
 constexpr int64_t kReusedPixelBytes = 896 << 10;  ///< Input of a block that streamed weights pass over.
 constexpr int64_t kMinBlocks = 14;                ///< Enough to balance a few threads.
+constexpr int64_t kImages = 8;                    ///< Rows of a product that hide each other's latency.
 constexpr int64_t kMinPixels = 48;                ///< Below, a block does not earn its weights' way.
 
 /// The largest part <= wanted such that parts of `extent` are nearly equal.
@@ -28,6 +29,26 @@ int64_t evenPart(int64_t extent, int64_t wanted) {
 
 bool isWhole(const BlockLimits& limits, int dim) {
   return dim >= 0 && (limits.wholeDims >> dim & 1);
+}
+
+/// Windows of several columns keep rows apart, and short rows are few rows of a product. Then images are taken
+/// together, each at its own place: of a weight's gradient these are the channels.
+void chooseRuns(const Contraction& c, const BlockLimits& limits, MmeBlocking& b) {
+  if (c.phases.size() != 1 || limits.singleImage || b.x != c.extentX || c.extentZ < 2) return;
+  const std::vector<Tap>& taps = c.phases[0].taps;
+  if (taps.empty()) return;
+  auto [left, right] =
+      std::minmax_element(taps.begin(), taps.end(), [](const Tap& x, const Tap& y) { return x.dx < y.dx; });
+  auto [top, bottom] =
+      std::minmax_element(taps.begin(), taps.end(), [](const Tap& x, const Tap& y) { return x.dy < y.dy; });
+  if (left->dx == right->dx) return;
+  const int64_t imageBytes = c.depth * 4 * ((b.y - 1) * c.strideY + bottom->dy - top->dy + 1) *
+                             ((b.x - 1) * c.strideX + right->dx - left->dx + 1);
+  const int64_t images = std::max(b.z, std::min(kImages, kReusedPixelBytes / std::max<int64_t>(imageBytes, 1)));
+  const int64_t z = isWhole(limits, c.dimZ) ? c.extentZ : evenPart(c.extentZ, images);
+  if (z < 2 * c.extentX) return;
+  b.alongZ = true;
+  b.z = z;
 }
 
 }  // namespace
@@ -75,6 +96,7 @@ MmeBlocking chooseBlocking(const Contraction& c, const BlockLimits& limits) {
     b.y = evenPart(c.extentY, wanted / c.extentX);
     if (b.y == c.extentY && !limits.singleImage) b.z = evenPart(c.extentZ, wanted / (c.extentX * c.extentY));
   }
+  chooseRuns(c, limits, b);
   if (isWhole(limits, c.dimX)) b.x = c.extentX;
   if (isWhole(limits, c.dimY)) b.y = c.extentY;
   if (isWhole(limits, c.dimZ)) b.z = c.extentZ;

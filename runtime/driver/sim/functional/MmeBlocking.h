@@ -24,6 +24,8 @@ struct MmeBlocking {
   /// Blocks that share panels follow each other (streamed weights pass once), else those that share
   /// pixels do.
   bool panelsOutside = false;
+  /// Images make the rows of one kernel call, instead of the pixels of a row: there are more of them.
+  bool alongZ = false;
 };
 
 /// Elements between the rows of panels that are packed at run time: fewer than kPackedN when there are fewer columns.

@@ -27,6 +27,8 @@ constexpr int64_t kDepthPart = 64, kUsualDepths = 16;
 /// Up to this many rows of C a strided B is read in place: packing it would cost as much as using
 /// it.
 constexpr int64_t kFewRows = 32;
+/// Of a cache line: images of a power of two's size would else lie in the same sets of the cache.
+constexpr int64_t kLineElements = 16;
 /// Taps are packed together when they are at least one of so many positions of the window.
 constexpr int64_t kJoinedTaps = 4;
 /// Window rows of fewer channels than this become one tap.
@@ -116,6 +118,7 @@ void MmePlan::planReads() {
   const int64_t pitch = c_.aX * c_.strideX;
   bool pitchFits = c_.extentX == 1 || (pitch >= c_.depth && pitch < INT_MAX / 8);
   useStrip_ = c_.abType != ElementType::kF32 || (c_.aK != 1 && c_.depth > 1) || columnEdges || mergeTaps_ || !pitchFits;
+  alongZ_ = blocking_.alongZ && !splitColumns_ && (useStrip_ || (c_.aZ >= c_.depth && c_.aZ < INT_MAX / 8));
   if (!useStrip_) {
     pixelPitch_ = pitch;
     rowPitch_ = c_.aY * c_.strideY;
@@ -127,7 +130,7 @@ void MmePlan::planReads() {
     stripRows_ = (blocking_.y - 1) * (c_.strideY / stripStepY_) + windowRows;
     pixelPitch_ = c_.depth * (c_.strideX / stripStepX_);
     rowPitch_ = c_.depth * stripColumns_ * (c_.strideY / stripStepY_);
-    imagePitch_ = c_.depth * stripColumns_ * stripRows_;
+    imagePitch_ = c_.depth * stripColumns_ * stripRows_ + (alongZ_ ? kLineElements : 0);
     // Blocks that share panels come back to the same strips for each of them.
     const int64_t stripBytes = imagePitch_ * blocking_.z * static_cast<int64_t>(sizeof(float));
     if (blocking_.panelsOutside)
@@ -135,13 +138,14 @@ void MmePlan::planReads() {
                                         StripCache::kMaxStrips);
     stripOffset_ = scratch_.add(static_cast<uint64_t>(stripBytes * stripSlots_));
   }
-  interleave_ = blocking_.x == 1 ? 1 : ceilDiv(depth_, std::max<int64_t>(pixelPitch_, 1));
+  runPitch_ = alongZ_ ? imagePitch_ : pixelPitch_;
+  interleave_ = alongZ_ || blocking_.x == 1 ? 1 : ceilDiv(depth_, std::max<int64_t>(pixelPitch_, 1));
 }
 
 /// Chooses between C in place and a tile, and whether the pixels of a block are one run.
 void MmePlan::planWrites() {
-  cPitch_ = c_.cX * c_.stepX;
-  const bool single = c_.phases.size() == 1 && c_.phases[0].taps.size() == 1 && c_.stepY == 1 &&
+  cPitch_ = alongZ_ ? c_.cZ : c_.cX * c_.stepX;
+  const bool single = c_.phases.size() == 1 && c_.phases[0].taps.size() == 1 && !alongZ_ && c_.stepY == 1 &&
                       blocking_.x == c_.extentX && !splitColumns_ && minDy_ >= 0 &&
                       (c_.extentY - 1) * c_.strideY + maxDy_ < c_.inY;
   mergeRows_ = single && continues(c_.extentY, rowPitch_, c_.extentX, pixelPitch_) &&
@@ -150,7 +154,7 @@ void MmePlan::planWrites() {
                  continues(c_.extentZ, imagePitch_, c_.extentX * c_.extentY, pixelPitch_) &&
                  continues(c_.extentZ, c_.cZ, c_.extentX * c_.extentY, cPitch_);
   const int64_t widest = std::min(c_.columns, kPackedN);
-  bool pitchFits = c_.extentX == 1 || (cPitch_ >= widest && cPitch_ < INT_MAX / 8);
+  bool pitchFits = (alongZ_ ? c_.extentZ : c_.extentX) == 1 || (cPitch_ >= widest && cPitch_ < INT_MAX / 8);
   useTile_ = c_.cType != ElementType::kF32 || (c_.cN != 1 && c_.columns > 1) || !pitchFits;
   if (useTile_)
     tileOffset_ =
@@ -313,7 +317,7 @@ void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool
         shape.rows = rows;
         shape.columns = columns;
         shape.depth = step.depth;
-        shape.aStride = std::max<int64_t>(pixelPitch_ * interleave_, 1);
+        shape.aStride = std::max<int64_t>(runPitch_ * interleave_, 1);
         shape.bStride = std::max<int64_t>(bPitch_, 1);
         shape.cStride = useTile_ ? kPackedN * interleave_ : std::max<int64_t>(cPitch_ * interleave_, 1);
         shape.accumulate = accumulate;
@@ -335,7 +339,8 @@ void MmePlan::planKernels() {
   };
   for (const PhasePlan& phase : phases_) {
     // Phases that end a point earlier than the grid have shorter last blocks.
-    std::vector<int64_t> lengths = parts(phase.endX - phase.beginX, blocking_.x);
+    std::vector<int64_t> lengths =
+        alongZ_ ? parts(c_.extentZ, blocking_.z) : parts(phase.endX - phase.beginX, blocking_.x);
     auto widen = [&](const std::vector<int64_t>& sizes) {
       std::vector<int64_t> products;
       for (int64_t length : lengths)

@@ -121,6 +121,8 @@ class MmePlan {
   int64_t pixelPitch_ = 0, rowPitch_ = 0,
           imagePitch_ = 0;                        ///< Elements per grid point, row, image.
   bool mergeRows_ = false, mergeImages_ = false;  ///< Pixels of a block are one run.
+  bool alongZ_ = false;                           ///< A run is one pixel of all images of a block.
+  int64_t runPitch_ = 0;                          ///< Elements between the inputs of a run's pixels.
   int64_t interleave_ = 1;  ///< Every so many-th pixel makes a kernel's rows (pitch below the depth).
 
   // How B is read.

@@ -201,14 +201,19 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
   if (rows <= 0 || length <= 0) return;
   if (mergeRows_) length *= rows;
   if (mergeImages_) length *= images;
-  const int64_t runRows = mergeRows_ ? 1 : rows, runImages = mergeImages_ ? 1 : images;
+  const int64_t runRows = mergeRows_ ? 1 : rows, runImages = mergeImages_ || alongZ_ ? 1 : images;
+  const int64_t runColumns = alongZ_ ? length : 1;
+  if (alongZ_) length = images;
   const int64_t part = ceilDiv(length, ceilDiv(length, maxRows_));
 
   int64_t cBase = c_.cBase + panelIndex * kPackedN * c_.cN;
   for (size_t i = 0; i < c_.outer.size(); ++i) cBase += block.outer[i] * c_.outer[i].cStride;
   cBase += (beginX * c_.stepX + phase.px) * c_.cX;
-  auto outAt = [&](int64_t z, int64_t y) {
-    return cBase + (block.z0 + z) * c_.cZ + ((block.y0 + y) * c_.stepY + phase.py) * c_.cY;
+  auto outAt = [&](int64_t z, int64_t y, int64_t x) {
+    return cBase + (block.z0 + z) * c_.cZ + ((block.y0 + y) * c_.stepY + phase.py) * c_.cY + x * c_.stepX * c_.cX;
+  };
+  auto tileAt = [&](int64_t z, int64_t y, int64_t x) {
+    return tile + ((z * runRows + y) * runColumns + x) * length * kPackedN;
   };
   const int64_t outPitch = useTile_ ? kPackedN : cPitch_;
 
@@ -224,25 +229,29 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
           while (tap0 < tap1 && iy + phase.tapRow[static_cast<size_t>(tap0)] < 0) ++tap0;
           while (tap1 > tap0 && iy + phase.tapRow[static_cast<size_t>(tap1 - 1)] >= c_.inY) --tap1;
         }
-        float* out =
-            useTile_ ? tile + (z * runRows + y) * length * kPackedN : reinterpret_cast<float*>(buffers.c) + outAt(z, y);
+        auto out = [&](int64_t x) {
+          return useTile_ ? tileAt(z, y, x) : reinterpret_cast<float*>(buffers.c) + outAt(z, y, x);
+        };
         if (tap0 == tap1) {
-          for (int64_t i = 0; s == 0 && i < length; ++i)
-            std::fill(out + i * outPitch, out + i * outPitch + columns, 0.0f);
+          for (int64_t x = 0; s == 0 && x < runColumns; ++x)
+            for (int64_t i = 0; i < length; ++i)
+              std::fill(out(x) + i * outPitch, out(x) + i * outPitch + columns, 0.0f);
           continue;
         }
         const bool accumulate = step.depth0 > 0 || tap0 < step.tap0;
         tap0 = std::max(tap0, step.tap0);
         tap1 = std::min(tap1, step.tap1);
         if (tap0 >= tap1) continue;
-        const float* in = advance(pixels, z * imagePitch_ + y * rowPitch_ + step.depth0);
-        for (int64_t done = 0; done < length; done += part) {
-          int64_t count = std::min(part, length - done);
-          for (int64_t q = 0; q < interleave_ && q < count; ++q) {
-            const Brgemm& brgemm =
-                kernel(ceilDiv(count - q, interleave_), tailColumns, step.depth != stepDepth_, accumulate);
-            brgemm(advance(in, (done + q) * pixelPitch_), stepPanel, out + (done + q) * outPitch,
-                   static_cast<uint64_t>(tap1 - tap0), phase.aOffsets.data() + tap0, phase.bOffsets.data() + tap0);
+        for (int64_t x = 0; x < runColumns; ++x) {
+          const float* in = advance(pixels, z * imagePitch_ + y * rowPitch_ + x * pixelPitch_ + step.depth0);
+          for (int64_t done = 0; done < length; done += part) {
+            int64_t count = std::min(part, length - done);
+            for (int64_t q = 0; q < interleave_ && q < count; ++q) {
+              const Brgemm& brgemm =
+                  kernel(ceilDiv(count - q, interleave_), tailColumns, step.depth != stepDepth_, accumulate);
+              brgemm(advance(in, (done + q) * runPitch_), stepPanel, out(x) + (done + q) * outPitch,
+                     static_cast<uint64_t>(tap1 - tap0), phase.aOffsets.data() + tap0, phase.bOffsets.data() + tap0);
+            }
           }
         }
       }
@@ -252,8 +261,9 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
   const int64_t size = elementSize(c_.cType);
   for (int64_t z = 0; z < runImages; ++z)
     for (int64_t y = 0; y < runRows; ++y)
-      storeMatrix(tile + (z * runRows + y) * length * kPackedN, kPackedN, length, columns,
-                  buffers.c + outAt(z, y) * size, c_.cType, cPitch_, c_.cN);
+      for (int64_t x = 0; x < runColumns; ++x)
+        storeMatrix(tileAt(z, y, x), kPackedN, length, columns, buffers.c + outAt(z, y, x) * size, c_.cType, cPitch_,
+                    c_.cN);
 }
 
 void MmePlan::run(int64_t block, const MmeBuffers& buffers, std::byte* scratch, StripCache& strips) const {

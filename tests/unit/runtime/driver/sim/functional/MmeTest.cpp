@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "Reference.h"
@@ -323,6 +324,56 @@ TEST(Mme, PacksWindowsOfWeightsThatAreInputs) {
           }
         }
       }
+    }
+  }
+}
+
+TEST(Mme, TakesImagesTogetherWhereRowsAreShort) {
+  uint32_t seed = 0;
+  for (int64_t images : {1, 2, 7, 8, 9, 17, 70}) {
+    for (int64_t out : {1, 2, 3}) {
+      for (int64_t window : {2, 3, 9}) {
+        for (int64_t stride : {1, 2}) {
+          for (bool shuffle : {false, true}) {
+            Random random(++seed);
+            MmeDesc mme;
+            pickTypes(random, mme);
+            mme.kind = MmeKind::kConv2d;
+            const int64_t pad = pick(random, 0, 1), depth = pick(random, 1, 20), columns = pick(random, 1, 70);
+            const int64_t in = (out - 1) * stride + window - 2 * pad;
+            if (in < 1) continue;
+            mme.a.sizes = {images, depth, in, in};
+            mme.b.sizes = {columns, depth, window, window};
+            mme.c.sizes = {images, columns, out, out};
+            for (int i = 0; i < 2; ++i) {
+              mme.strides[i] = stride;
+              mme.padBegin[i] = mme.padEnd[i] = pad;
+            }
+            check(mme, random, shuffle);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The gradient of a convolution's weights: channels are the images, the batch is what is summed with the window.
+TEST(Mme, SumsOverWindowsAsLargeAsImages) {
+  for (ElementType type : {ElementType::kF32, ElementType::kBF16}) {
+    for (const auto& [batch, channels, columns, size] :
+         std::vector<std::array<int64_t, 4>>{{1, 1, 1, 3}, {2, 33, 16, 16}, {3, 12, 70, 8}, {17, 20, 5, 7}}) {
+      Random random(static_cast<uint32_t>(batch + size));
+      MmeDesc mme;
+      mme.kind = MmeKind::kConv2d;
+      for (int i = 0; i < 2; ++i) mme.padBegin[i] = mme.padEnd[i] = 1;
+      // Activations and gradients lie channels-last: the batch is the slowest dimension, channels the fastest.
+      TestProgram program;
+      mme.a = program.tensor(type, {channels, batch, size, size}, {1, 2, 3, 0});
+      mme.b = program.tensor(type, {columns, batch, size, size}, {1, 2, 3, 0});
+      mme.c = program.tensor(ElementType::kF32, {channels, columns, 3, 3}, {0, 2, 3, 1});
+      program.fillRandom(mme.a, random);
+      program.fillRandom(mme.b, random);
+      expectMme(program, mme, describe(mme));
     }
   }
 }
