@@ -31,9 +31,8 @@ using base::pageBytes;
 
 // Below this a range is written without asking the kernel for its holes, and not punched.
 constexpr int64_t kSmallCopy = 64 << 10;
-constexpr int64_t kFewPages = 64;
-// Pages that the kernel looks at in the time of a call.
-constexpr int64_t kPagesALook = 20;
+// Pages that a call asks the kernel for.
+constexpr int64_t kPagesALook = 1024;
 // A write to the file up to here is faster than reading another address space, even this one.
 constexpr int64_t kSmallWrite = 16 << 10;
 // Most that small writes may take between two looks at what the device holds.
@@ -131,15 +130,17 @@ int64_t Hbm::nextData(int64_t offset, int64_t end) const {
 /// First page at or after the data at `offset` that was never written; `end` when there is none before it.
 int64_t Hbm::nextHole(int64_t offset, int64_t end) const {
   // SEEK_HOLE looks at every page up to a hole, however far behind `end` that is, and a device may have a million of
-  // them: unless the range is a good part of them, its pages are asked one by one.
+  // them. Pages in the host's memory are data; what is not there may be swapped out, and is asked for one by one.
   const int64_t page = pageBytes();
-  if (end - offset <= kFewPages * page || (end - offset) * kPagesALook <= residentBytes()) {
-    int64_t next = offset / page * page + page;
-    while (next < end && nextData(next, end) == next) next += page;
-    return std::min(next, end);
+  for (int64_t next = offset / page * page + page; next < end;) {
+    unsigned char inMemory[kPagesALook];
+    const int64_t pages = std::min<int64_t>((end - next + page - 1) / page, kPagesALook);
+    if (::mincore(data_ + next, static_cast<size_t>(pages * page), inMemory) != 0)
+      std::fill(inMemory, inMemory + pages, static_cast<unsigned char>(0));
+    for (int64_t i = 0; i < pages; ++i, next += page)
+      if (!(inMemory[i] & 1) && nextData(next, end) != next) return next;
   }
-  off_t found = ::lseek(fd_, offset, SEEK_HOLE);
-  return found < 0 ? end : std::min<int64_t>(found, end);
+  return end;
 }
 
 Status Hbm::copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
