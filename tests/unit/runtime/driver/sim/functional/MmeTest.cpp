@@ -303,7 +303,7 @@ TEST(Mme, PacksWindowsOfWeightsThatAreInputs) {
   uint32_t seed = 0;
   for (MmeKind kind : {MmeKind::kConv2d, MmeKind::kConvTranspose2d}) {
     for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16, ElementType::kF8E5M2}) {
-      for (int64_t size : {1, 5}) {  // Of one pixel: only the middle of the window sees it.
+      for (int64_t size : {1, 2, 5}) {  // Of one or two pixels: only the middle of the window sees them.
         for (int64_t window : {2, 3, 5}) {
           for (const auto& [depth, columns] : std::vector<std::pair<int64_t, int64_t>>{
                    {1, 1}, {2, 7}, {17, 8}, {16, 15}, {3, 17}, {33, 64}, {20, 65}, {9, 131}}) {
