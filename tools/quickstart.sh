@@ -45,7 +45,7 @@ if [ $torch -eq 1 ]; then tools/install_deps.sh --torch; else tools/install_deps
 echo "all there"
 
 if [ $torch -eq 1 ]; then
-  say "2. Build (about 5 minutes on two cores the first time)"
+  say "2. Build (about 10 minutes on two cores the first time)"
   # Also of a tree that was configured before the packages were there.
   cmake --preset release >/dev/null
   build hpu_torch_python

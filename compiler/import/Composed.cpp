@@ -52,7 +52,8 @@ class Operands {
     for (size_t k = 0; k < samples_.size(); ++k)
       for (size_t n = 0; n < names_.size(); ++n) {
         int64_t& size = samples_[k][names_[n]];
-        size = std::min(size, node.most(DimExpr::symbol(names_[n])) - kBelow[k][0] - kBelow[k][1] * static_cast<int64_t>(n));
+        size = std::min(size,
+                        node.most(DimExpr::symbol(names_[n])) - kBelow[k][0] - kBelow[k][1] * static_cast<int64_t>(n));
         if (size < 1) return false;
       }
     return true;
@@ -78,8 +79,7 @@ class Operands {
       HPU_ASSIGN(values.back(), graph.input("input " + std::to_string(i), type));
     }
     for (const std::string& name : names_)
-      HPU_RETURN_IF_ERROR(
-          graph.input("size " + name, {ElementType::kBool, {samples_[k].at(name)}}).status());
+      HPU_RETURN_IF_ERROR(graph.input("size " + name, {ElementType::kBool, {samples_[k].at(name)}}).status());
     return values;
   }
 
@@ -116,8 +116,7 @@ StatusOr<Built> build(NodeContext& node, const Operands& operands, size_t k, con
   HPU_RETURN_IF_ERROR(emitter.status());
   for (const hpu::Value& result : results) {
     built.isSet.push_back(result.handle != nullptr);
-    if (result.handle)
-      HPU_RETURN_IF_ERROR(built.graph.output("result " + std::to_string(built.isSet.size()), result));
+    if (result.handle) HPU_RETURN_IF_ERROR(built.graph.output("result " + std::to_string(built.isSet.size()), result));
   }
   return built;
 }

@@ -26,7 +26,8 @@ Labels labelsOf(NodeContext& node, Value labels) {
   return {node.op("where", {ignored, node.scalarLike(labels, 0), labels}), ignored};
 }
 
-/// Output 0: what the log-probabilities (of f32) of the labels of input 1 lose, each times its class's weight of input 2.
+/// Output 0: what the log-probabilities (of f32) of the labels of input 1 lose, each times its class's weight of
+/// input 2.
 void setLoss(NodeContext& node, Value logs, mlir::Type element) {
   Value given = node.input(1);
   if (!logs || !given) return;

@@ -47,7 +47,8 @@ void convertWindow(NodeContext& node, const Cosines& of) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(n) / period;
       values.push_back(static_cast<float>(of.first - of.second * std::cos(angle) + of.third * std::cos(2 * angle)));
     }
-    return node.setOutput(0, node.cast(node.constantTensor(Tensor::of<float>(ElementType::kF32, {size}, values)), element));
+    return node.setOutput(
+        0, node.cast(node.constantTensor(Tensor::of<float>(ElementType::kF32, {size}, values)), element));
   }
   const std::optional<ShapeElements> elements = node.elements(0);
   if (!elements || elements->values.size() != 1 || !elements->values[0])
@@ -55,11 +56,13 @@ void convertWindow(NodeContext& node, const Cosines& of) {
   const mlir::Type f32 = mlir::Float32Type::get(node.context());
   Value size = node.reshape(node.cast(node.input(0), f32), llvm::ArrayRef<int64_t>{});
   if (!size) return;
-  Value period = isPeriodic ? size : node.op("max", {node.op("sub", {size, node.scalarLike(size, 1)}), node.scalarLike(size, 1)});
+  Value period =
+      isPeriodic ? size : node.op("max", {node.op("sub", {size, node.scalarLike(size, 1)}), node.scalarLike(size, 1)});
   Value n = node.cast(node.range(ir::SymDim{0}, node.symDim(elements->values[0]), 1, ElementType::kI32), f32);
   Value turns = node.op("mul", {node.op("div", {n, period}), node.scalarLike(size, 2 * std::numbers::pi)});
   auto cosine = [&](double times, double factor) {
-    return node.op("mul", {node.op("cos", node.op("mul", {turns, node.scalarLike(size, times)})), node.scalarLike(size, factor)});
+    return node.op(
+        "mul", {node.op("cos", node.op("mul", {turns, node.scalarLike(size, times)})), node.scalarLike(size, factor)});
   };
   Value sum = node.op("sub", {node.scalarLike(size, of.first), cosine(1, of.second)});
   if (of.third != 0) sum = node.op("add", {sum, cosine(2, of.third)});
@@ -85,7 +88,8 @@ std::optional<int64_t> lengthOf(NodeContext& node, size_t input, int64_t otherwi
   if (!known || known->size() != 1)
     return node.unsupported(strCat("a ", what, " that is not known at import")), std::nullopt;
   if ((*known)[0] < 1 || (*known)[0] > compose::kLongestTransform)
-    return node.invalid(strCat("its ", what, " is ", (*known)[0], ", and 1 to ", compose::kLongestTransform, " can be had")),
+    return node.invalid(
+               strCat("its ", what, " is ", (*known)[0], ", and 1 to ", compose::kLongestTransform, " can be had")),
            std::nullopt;
   return (*known)[0];
 }
@@ -204,7 +208,8 @@ void convertMelWeights(NodeContext& node) {
     for (int64_t j = centre; j < upper; ++j)
       set(j, b, static_cast<double>(upper - j) / static_cast<double>(upper - centre));
   }
-  node.setOutput(0, node.cast(node.constantTensor(Tensor::of<float>(ElementType::kF32, {bins, bands}, weights)), element));
+  node.setOutput(0,
+                 node.cast(node.constantTensor(Tensor::of<float>(ElementType::kF32, {bins, bands}, weights)), element));
 }
 
 // ---- sequences -----------------------------------------------------------------------------------

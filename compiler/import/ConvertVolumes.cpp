@@ -143,7 +143,8 @@ hpu::Value convolveVolume(Emitter& e, hpu::Value x, hpu::Value w, Spatial s, int
   for (size_t d = 0; d < 3; ++d) y.push_back(windowsAlong(e, s, d, xs[d + 2]));
   y.push_back(ws[0]);
   if (!e.ok()) return {};
-  return compose::convolve(e, e.transpose(x, {0, 2, 3, 4, 1}), e.transpose(w, {2, 3, 4, 1, 0}), convWindow(s, groups), y);
+  return compose::convolve(e, e.transpose(x, {0, 2, 3, 4, 1}), e.transpose(w, {2, 3, 4, 1, 0}), convWindow(s, groups),
+                           y);
 }
 hpu::Value convolveVolumeTransposed(Emitter& e, hpu::Value x, hpu::Value w, Spatial s, int64_t groups) {
   const Shape xs = e.shape(x), ws = e.shape(w);

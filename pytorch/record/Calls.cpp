@@ -502,6 +502,9 @@ class Reader {
       if (result.meta.sizes == now.sizes && (result.meta.strides == now.strides || hpu::numElements(now.sizes) == 0))
         continue;
       const Tensor& tensor = *call_.operands[static_cast<size_t>(result.operand)];
+      for (size_t i = 0; i < call_.operands.size(); ++i)
+        TORCH_CHECK(static_cast<int>(i) == result.operand || !call_.operands[i]->is_same(tensor), "output with shape ",
+                    tensor.sizes(), " doesn't match the broadcast shape ", c10::IntArrayRef(result.meta.sizes));
       tensor.resize_(result.meta.sizes);
       tensor.unsafeGetTensorImpl()->set_sizes_and_strides(result.meta.sizes, result.meta.strides);
       isChanged = true;

@@ -37,6 +37,7 @@ struct DeviceRecorder {
   std::mutex recording;          ///< Guards `pending`.
   std::unique_ptr<Pending> pending = std::make_unique<Pending>();
   std::atomic<int64_t> size{0};                    ///< Nodes of `pending`.
+  std::atomic<int> flushing{0};                    ///< Graphs that were pending and are not launched yet.
   std::shared_ptr<CapturedGraph> capture;          ///< Guarded by `recording`.
   std::atomic<std::thread::id> capturingThread{};  ///< That began `capture`.
   std::atomic<c10::StreamId> capturedStream{-1};   ///< Of `capture`; -1: none.
@@ -72,6 +73,11 @@ Reasons& reasons() {
 }
 
 thread_local int t_scopes = 0;
+
+/// All that was recorded is launched. (A flush counts its graph before it empties `pending`.)
+bool hasNothing(const DeviceRecorder& recorder) {
+  return recorder.size.load(std::memory_order_acquire) == 0 && recorder.flushing.load(std::memory_order_acquire) == 0;
+}
 
 /// Whether what the calling thread gives its current stream is captured: that of the thread that captures, and of
 /// libtorch's threads that run a backward pass, which do not take over the stream of the forward pass. (Whose backward
@@ -277,7 +283,7 @@ void flush(c10::DeviceIndex device, const char* why) {
   }
   DeviceRecorder& recorder = recorderOf(device);
   if (capturesNow(recorder, device)) refuseToCapture(why);
-  if (recorder.size.load(std::memory_order_acquire) == 0 || isForkedChild()) return;
+  if (hasNothing(recorder) || isForkedChild()) return;
   std::unique_ptr<Pending> graph = std::make_unique<Pending>();
   std::shared_ptr<CapturedGraph> capture;
   {
@@ -289,8 +295,13 @@ void flush(c10::DeviceIndex device, const char* why) {
       // Another thread waits for work of its own; what is captured is none.
       if (capture && !canCapture(why)) return;
       std::swap(graph, recorder.pending);
+      ++recorder.flushing;
       recorder.size = 0;
     }
+    struct Launched {
+      DeviceRecorder& recorder;
+      ~Launched() { --recorder.flushing; }
+    } launched{recorder};
     if (isLazy()) {
       std::lock_guard<std::mutex> lock(reasons().mutex);
       ++reasons().counts[why];
@@ -305,12 +316,15 @@ void flushStorage(const c10::Storage& storage, const char* why) {
   DeviceRecorder& recorder = recorderOf(device);
   // What the host reads would be what was there before the graph ran.
   if (capturesNow(recorder, device) && std::string_view(why) == "copy to the host") refuseToCapture(why);
-  if (recorder.size.load(std::memory_order_acquire) == 0) return;
+  if (hasNothing(recorder)) return;
+  bool isPending;
   {
     std::lock_guard<std::mutex> lock(recorder.recording);
-    if (recorder.pending->index.count(storage.unsafeGetStorageImpl()) == 0) return;
+    isPending = recorder.pending->index.count(storage.unsafeGetStorageImpl()) > 0;
   }
-  flush(device, why);
+  if (isPending) return flush(device, why);
+  // Another thread's flush may be compiling what writes it.
+  std::lock_guard<std::recursive_mutex> running(recorder.running);
 }
 
 void recordCall(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

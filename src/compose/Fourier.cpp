@@ -11,8 +11,8 @@
 namespace hpu::compose {
 namespace {
 
-constexpr int64_t kOneStep = 128;         ///< Longer transforms are parted where they can be.
-constexpr int64_t kLongestPrime = 4096;   ///< Its matrix has 128 MiB.
+constexpr int64_t kOneStep = 128;        ///< Longer transforms are parted where they can be.
+constexpr int64_t kLongestPrime = 4096;  ///< Its matrix has 128 MiB.
 
 /// cos and sin of 2 pi i j / n, i < rows, j < columns.
 struct Angles {
@@ -62,7 +62,8 @@ Complex transform(Emitter& c, const Complex& z, int64_t bins, bool isInverse) {
   if (!c.ok()) return {};
   if (first == 1) {
     if (n > kLongestPrime)
-      return {c.unsupported(base::strCat("a transform of ", n, " elements, which is no product of smaller numbers")), {}};
+      return {c.unsupported(base::strCat("a transform of ", n, " elements, which is no product of smaller numbers")),
+              {}};
     const Angles angles = anglesOf(n, bins, n);
     return turned(c, z, table(c, {n, bins}, angles.cosines), table(c, {n, bins}, angles.sines), isInverse,
                   [&](Value a, Value b) {
@@ -78,10 +79,10 @@ Complex transform(Emitter& c, const Complex& z, int64_t bins, bool isInverse) {
   for (int64_t d = 0; d < rank + 1; ++d) swap.push_back(d);
   std::swap(swap[static_cast<size_t>(rank)], swap[static_cast<size_t>(rank) - 1]);
   Complex inner = each(z, [&](Value v) { return c.transpose(c.reshape(v, parted), swap); });  // [.., i2, i1]
-  inner = transform(c, inner, first, isInverse);                                             // [.., i2, k1]
+  inner = transform(c, inner, first, isInverse);                                              // [.., i2, k1]
   const Angles angles = anglesOf(second, first, n);
-  inner = turned(c, inner, table(c, {second, first}, angles.cosines), table(c, {second, first}, angles.sines), isInverse,
-                 [&](Value a, Value b) { return c.mul(a, b); });
+  inner = turned(c, inner, table(c, {second, first}, angles.cosines), table(c, {second, first}, angles.sines),
+                 isInverse, [&](Value a, Value b) { return c.mul(a, b); });
   inner = each(inner, [&](Value v) { return c.transpose(v, swap); });  // [.., k1, i2]
   inner = transform(c, inner, second, isInverse);                      // [.., k1, k2]
   Shape whole = c.shape(z.real);

@@ -160,7 +160,9 @@ Value argMax(Emitter& c, Value x, const Window& w, bool flat) {
       index = here;
       continue;
     }
+    // The last NaN wins, as in PyTorch.
     Value larger = c.op("greater", {tap, best});
+    if (isFloat(c.element(tap))) larger = c.op("or", {larger, c.op("is_nan", {tap})});
     best = c.where(larger, tap, best);
     index = c.where(larger, here, index);
   }

@@ -50,7 +50,7 @@ Value poolWindows(Emitter& c, Value x, const Window& w, bool isMax);
 /// What padding must be so that it never wins.
 double lowest(ElementType type);
 /// For each window of a padded operand the tap (or, with `flat`, the position in the flattened image) of its first
-/// maximum, i32.
+/// maximum, or last NaN, i32.
 Value argMax(Emitter& c, Value x, const Window& w, bool flat);
 /// The gradient (f32) of maxima that were at `index` (of argMax, i32), of sizes `shape`.
 Value maxBackward(Emitter& c, Value dY, Value index, const Window& w, bool flat, const Shape& shape);

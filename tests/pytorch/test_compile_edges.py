@@ -516,3 +516,68 @@ def test_arguments_with_strides_of_their_own(mode):
                     expected.sum().backward()
             if asks:
                 torch.testing.assert_close(there.grad.cpu(), here.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_that_are_drawn_on_the_host_are_new_at_each_call():
+    import random
+
+    import numpy
+    draws = [lambda: torch.rand(2).to("hpu"), lambda: torch.tensor([random.random(), 0]).to("hpu"), lambda: float(numpy.random.rand()) * torch.ones(2, device="hpu")]
+    for draw in draws:
+        for make in (hpu_torch.compile, torch.hpu.wrap_in_hpu_graph):
+            function = make(lambda x: x + draw())
+            x = torch.zeros(2, device="hpu")
+            assert len({tuple(function(x).tolist()) for _ in range(4)}) == 4
+            torch.manual_seed(3), random.seed(3), numpy.random.seed(3)
+            first = function(x).tolist()
+            torch.manual_seed(3), random.seed(3), numpy.random.seed(3)
+            assert function(x).tolist() == first == (x + draw_again(draw)).tolist()
+    with pytest.raises(RuntimeError, match="draws random numbers on the host"):
+        torch.hpu.make_graphed_callables(lambda x: x + torch.rand(2).to("hpu"), (torch.zeros(2, device="hpu"),))
+
+
+def draw_again(draw):
+    import random
+
+    import numpy
+    torch.manual_seed(3), random.seed(3), numpy.random.seed(3)
+    return draw()
+
+
+def test_threads_may_meet_a_kind_of_call_first():
+    for make in (hpu_torch.compile, torch.hpu.wrap_in_hpu_graph):
+        net = make(nn.Sequential(nn.Linear(4, 4), nn.Tanh()).to("hpu").eval())
+        plain = copy.deepcopy(net).cpu()
+        plain.forward = type(plain).forward.__get__(plain)
+        failures = []
+
+        def work(k):
+            try:
+                for rows in (2, 3, 5):
+                    x = torch.full((rows, 4), float(k))
+                    with torch.no_grad():
+                        torch.testing.assert_close(net(x.to("hpu")).cpu(), plain(x))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures
+
+
+def test_inputs_that_share_memory_see_each_other_written():
+    class Writes(nn.Module):
+        def forward(self, x, y):
+            x.add_(1)
+            return y * 2
+
+    for make in (hpu_torch.compile, torch.hpu.wrap_in_hpu_graph):
+        module = make(Writes())
+        for _ in range(2):
+            memory = torch.arange(6.0).to("hpu")
+            with torch.no_grad():
+                assert module(memory[:4], memory[2:]).tolist() == [6, 8, 8, 10]
+            assert memory.tolist() == [1, 2, 3, 4, 4, 5]

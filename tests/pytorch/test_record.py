@@ -2,6 +2,7 @@
 """The recorder: the CPU's results in eager and lazy mode, no fallback; views, writes and aliases as on the CPU; graphs and compilations."""
 import math
 import random
+import threading
 
 import hpu_torch
 import pytest
@@ -426,3 +427,74 @@ def test_embeddings_of_a_largest_length(norm):
 
 def test_distances_as_they_are_called():
     check(lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1.), torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")), numbers(4, 3), numbers(5, 3, seed=4))
+
+
+def test_work_of_another_thread_is_waited_for():
+    """Its graph may still be compiled, and not be pending any more."""
+    inputs, compiling = torch.randn(3, 5).to("hpu"), threading.Event()
+    nets = [nn.Sequential(*(layer for k in range(6) for layer in (nn.Linear(5, 5), nn.GELU(), nn.LayerNorm(5)))).to("hpu") for _ in range(4)]
+    for net in nets:
+        torch.hpu.synchronize()
+        x = torch.zeros(4, device="hpu")
+        y = x + 1
+        wrong, done = [], threading.Event()
+
+        def other():
+            compiling.set()
+            net(inputs).sum().item()
+            done.set()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        compiling.wait()
+        while not done.is_set():
+            if y.tolist() != [1, 1, 1, 1]:
+                wrong.append(y.tolist())
+        thread.join()
+        assert not wrong
+
+
+def test_threads_compute_as_one_after_the_other():
+    def work(seed):
+        generator, results = torch.Generator().manual_seed(seed), []
+        for k in range(12):
+            x = torch.randn(2 + k % 3, 4, generator=generator).to("hpu").requires_grad_()
+            (x.tanh() * (seed + 1)).sum().backward()
+            results.append(x.grad.cpu())
+        return results
+
+    expected = [work(seed) for seed in range(3)]
+    found = [None] * 3
+
+    def run(seed):
+        found[seed] = work(seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, other in zip(expected, found):
+        assert all(torch.equal(a, b) for a, b in zip(one, other))
+
+
+def test_writing_in_place_does_not_make_a_tensor_larger():
+    memory = torch.zeros(2, 4, device="hpu")
+    for name in ("logical_or_", "logical_and_", "logical_xor_", "add_", "eq_"):
+        with pytest.raises(RuntimeError, match=r"output with shape \[1\] doesn't match the broadcast shape \[4\]"):
+            getattr(memory[0, :1], name)(torch.ones(4, device="hpu"))
+    assert memory.sum().item() == 0
+
+
+def test_what_few_try():
+    for dtype in (torch.int64, torch.float32):
+        x = torch.tensor([[3, 0], [0, 0]], dtype=dtype)
+        for f in (lambda t: t.sum(dtype=torch.bool), lambda t: t.sum(1, dtype=torch.bool), lambda t: t.prod(dtype=torch.bool),
+                  lambda t: t.prod(0, dtype=torch.bool), lambda t: t[:0].sum(dtype=torch.bool), lambda t: t[:0].prod(dtype=torch.bool)):
+            assert torch.equal(f(x), f(x.to("hpu")).cpu())
+    x = torch.tensor([math.nan, -0.0, 0.0, -3, math.inf, -math.inf])
+    assert x.to("hpu").sign().tolist() == x.sign().tolist() and not x.to("hpu").sign().cpu().signbit()[1]
+    with pytest.raises((RuntimeError, IndexError, NotImplementedError)):
+        torch.zeros(2, 0).to("hpu").max().item()
+    a = torch.ones(2, 3, names=("n", "c")).to("hpu")
+    assert (a + a).names == a.add_(1).names == ("n", "c"), "names of dims are carried over"

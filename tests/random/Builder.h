@@ -48,6 +48,7 @@ class Builder {
   std::map<std::string, int64_t> refusals;  ///< Nodes that the reference did not take, by op.
 
   int64_t opset() const { return model.opset; }
+  Precision precision() const { return evaluator_.precision(); }
   const HostTensor& tensor(const std::string& name) const { return model.values.at(name).tensor; }
   const Shape& shape(const std::string& name) const { return tensor(name).type.shape; }
   int64_t rank(const std::string& name) const { return static_cast<int64_t>(shape(name).size()); }

@@ -216,6 +216,18 @@ bool hasNoRange(const Node&, const std::vector<const HostTensor*>& operands, con
   return result.count() == x.count() && std::isinf(x.number(index));
 }
 
+bool isScatterOfExtremes(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
+  const std::string mode = text(node, "reduction");
+  return (node.op == "ScatterElements" || node.op == "ScatterND") && (mode == "min" || mode == "max");
+}
+/// Of the data, or of any update.
+bool meetsNan(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor&, int64_t index) {
+  if (std::isnan(operands[0]->number(index))) return true;
+  for (int64_t k = 0; k < operands[2]->count(); ++k)
+    if (std::isnan(operands[2]->number(k))) return true;
+  return false;
+}
+
 /// For differences that are settled in Evaluate.cpp.
 bool never(const Node&, int64_t, const std::vector<const HostTensor*>&) {
   return false;
@@ -329,6 +341,19 @@ const std::vector<KnownDifference>& knownDifferences() {
        [] {
          return single({"ReduceMax", {}, {}, {{"axes", Ints{1, 3}}, {"keepdims", int64_t{0}}}},
                        {floats({1, 2, 1, 2}, {1, NAN, 2, 3})});
+       }},
+      {"scatter-of-nan",
+       "ScatterElements, ScatterND with min or max: what a NaN among others gives is not said. Ours is NaN; ONNX "
+       "Runtime's is "
+       "the number",
+       isScatterOfExtremes, meetsNan,
+       [] {
+         Model model = single({"ScatterElements", {}, {}, {{"reduction", std::string("min")}}},
+                              {floats({1}, {NAN}), floats({1}, {0}), floats({1}, {1})}, 18);
+         model.values["in1"].tensor = HostTensor();
+         model.values["in1"].tensor.type = {ElementType::kI64, {1}};
+         model.values["in1"].tensor.bytes.resize(sizeof(int64_t));
+         return model;
        }},
       {"overflow-on-the-way",
        "Several ops that are recognised as one are computed without the numbers between them, so an infinity that one "

@@ -191,6 +191,7 @@ bool pool(Builder& b, const std::string& op) {
   if (b.opset() >= 10 && b.rng.chance(0.4)) attributes.push_back({"ceil_mode", int64_t{1}});
   if (!isMax && b.rng.chance(0.4)) attributes.push_back({"count_include_pad", int64_t{1}});
   if (isMax && b.rng.chance(0.2)) {
+    x = b.operand(type, shape, Numbers::kPlain);  // Where a NaN is the largest is not said.
     if (b.rng.chance(0.3)) attributes.push_back({"storage_order", int64_t{1}});
     return b.emit(op, {x}, {.ulps = 0}, attributes, 2);
   }

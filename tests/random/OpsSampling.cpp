@@ -9,8 +9,8 @@ namespace hpu::randomtest {
 namespace {
 
 const Local kExact{.ulps = 0};
-/// Sums of some dozens of products of numbers up to 1.
-const Local kTransform{.ulps = 8, .operandUlps = 4, .absolute = 256};
+/// Sums of some dozens of products of numbers up to 1. ONNX Runtime's angles, up to 180, are f32.
+const Local kTransform{.ulps = 8, .operandUlps = 4, .absolute = 4096};
 
 /// Whole numbers in [low, high], known at import or not.
 std::string wholeNumbers(Builder& b, ElementType type, const Shape& shape, int64_t low, int64_t high) {
@@ -46,7 +46,8 @@ bool loss(Builder& b, const std::string& op) {
 bool gridSample(Builder& b, const std::string& op) {
   if (b.opset() < 16) return false;
   const int64_t n = b.rng.between(1, 2);
-  std::string x = b.operand(ElementType::kF32, {n, b.rng.between(1, 3), b.rng.between(1, 9), b.rng.between(1, 9)}, Numbers::kPlain);
+  std::string x =
+      b.operand(ElementType::kF32, {n, b.rng.between(1, 3), b.rng.between(1, 9), b.rng.between(1, 9)}, Numbers::kPlain);
   const Shape places = {n, b.rng.between(1, 7), b.rng.between(1, 7), 2};
   HostTensor grid = b.draw(ElementType::kF32, places, Numbers::kPlain);
   const double reach = b.rng.pick(std::vector<double>{0.9, 1.3, 4});
@@ -54,10 +55,9 @@ bool gridSample(Builder& b, const std::string& op) {
   const bool isNew = b.opset() >= 20;
   const std::vector<std::string> modes = isNew ? std::vector<std::string>{"linear", "nearest", "cubic"}
                                                : std::vector<std::string>{"bilinear", "nearest", "bicubic"};
-  Attributes attributes = {
-      {"mode", b.rng.pick(modes)},
-      {"padding_mode", b.rng.pick(std::vector<std::string>{"zeros", "border", "reflection"})},
-      {"align_corners", b.rng.below(2)}};
+  Attributes attributes = {{"mode", b.rng.pick(modes)},
+                           {"padding_mode", b.rng.pick(std::vector<std::string>{"zeros", "border", "reflection"})},
+                           {"align_corners", b.rng.below(2)}};
   // Weights that are computed in float from coordinates in elements.
   return b.emit(op, {x, b.rng.chance(0.3) ? b.fixed(std::move(grid)) : b.input(std::move(grid))},
                 {.ulps = 8, .operandUlps = 2, .scaleUlps = 64}, attributes);
@@ -82,7 +82,7 @@ bool maxUnpool(Builder& b, const std::string& op) {
   if (b.opset() < 11) return false;
   const Ints sizes = {b.rng.between(1, 5), b.rng.between(1, 5)}, kernel = {b.rng.between(1, 3), b.rng.between(1, 3)};
   const Shape shape = {b.rng.between(1, 2), b.rng.between(1, 3), sizes[0] * kernel[0], sizes[1] * kernel[1]};
-  std::string x = b.operand(ElementType::kF32, shape, Numbers::kAny);
+  std::string x = b.operand(ElementType::kF32, shape, Numbers::kPlain);
   const Attributes attributes = {{"kernel_shape", kernel}, {"strides", kernel}};
   if (!b.emit("MaxPool", {x}, kExact, attributes, 2)) return false;
   const std::vector<std::string> pooled = b.last();
@@ -98,7 +98,8 @@ bool window(Builder& b, const std::string& op) {
 }
 
 bool dft(Builder& b, const std::string& op) {
-  if (b.opset() < 17) return false;
+  // Narrow formats round the cosines, too, of which the error knows nothing.
+  if (b.opset() < 17 || b.precision() != Precision::kF32) return false;
   const bool isComplex = b.rng.chance(0.5);
   Shape shape = {b.rng.between(1, 3), b.rng.pick(Ints{1, 2, 3, 5, 8, 12, 17, 30}), isComplex ? 2 : 1};
   if (b.rng.chance(0.3)) shape.insert(shape.begin() + 1, b.rng.between(1, 4));
@@ -120,7 +121,7 @@ bool dft(Builder& b, const std::string& op) {
 }
 
 bool stft(Builder& b, const std::string& op) {
-  if (b.opset() < 17) return false;
+  if (b.opset() < 17 || b.precision() != Precision::kF32) return false;
   const int64_t length = b.rng.pick(Ints{2, 4, 5, 8, 16}), samples = length + b.rng.between(0, 40);
   std::string x = b.operand(ElementType::kF32, {b.rng.between(1, 3), samples, 1}, Numbers::kPlain);
   std::vector<std::string> inputs = {x, b.scalar(ElementType::kI64, static_cast<double>(b.rng.between(1, 6)))};
@@ -132,8 +133,8 @@ bool stft(Builder& b, const std::string& op) {
 bool melWeights(Builder& b, const std::string& op) {
   if (b.opset() < 17) return false;
   return b.emit(op,
-                {b.scalar(ElementType::kI64, static_cast<double>(b.rng.between(1, 12))), b.scalar(ElementType::kI64, 64),
-                 b.scalar(ElementType::kI64, 8192), b.scalar(ElementType::kF32, 0),
+                {b.scalar(ElementType::kI64, static_cast<double>(b.rng.between(1, 12))),
+                 b.scalar(ElementType::kI64, 64), b.scalar(ElementType::kI64, 8192), b.scalar(ElementType::kF32, 0),
                  b.scalar(ElementType::kF32, b.rng.pick(std::vector<double>{2048, 4096}))},
                 {.ulps = 4});
 }

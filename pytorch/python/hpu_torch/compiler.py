@@ -19,7 +19,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from . import _C, _tracing
 from .fp8 import is_fp8_enabled
 from .profiler import names_of_parts
-from .hpu.graphs import _Forward, _is_hpu, _members, _modes, _put_back, _refuse_hidden_tensors, _sharing, _value
+from .hpu._places import _members, _put_back
+from .hpu.graphs import _Forward, _is_hpu, _modes, _refuse_hidden_tensors, _sharing, _value
 
 
 class _Traced(Exception):
@@ -128,16 +129,24 @@ class _Executor:
         for relocated, single, present, count in self._relocated.get(self._names(), ()):
             if relocated.fits(tensors):
                 return self._results(relocated.run(tensors), single, present, count)
-        if self._records or not self._capture(tensors):
+        with _tracing.capturing:
+            if not any(relocated.fits(tensors) for relocated, *_ in self._relocated.get(self._names(), ())):
+                self._records = self._records or not self._capture(tensors)
+        if self._records:
             return self._record(args)
         return self(*args)
 
     def _capture(self, tensors):
-        graph = _C.CapturedGraph()
+        graph, draws = _C.CapturedGraph(), _tracing.HostDraws()
         graph.begin()
         try:
             outputs = self._run(tensors)
             graph.end()
+            if draws.any():  # As an op of the graph that runs on the CPU: another number at each call.
+                draws.undo()
+                graph.reset()
+                self._records = True
+                return False
         except BaseException as error:
             graph.reset()
             # An op that runs on the CPU, or a copy through host memory: what is around it is recorded in parts at each call.
@@ -214,9 +223,14 @@ class _Compiled(_Forward):
         except TypeError:  # An argument that has no hash is no part of a signature: recorded each time.
             return _recorded(self._function)(*args, **kwargs)
         if entry is None:
-            entry = self._by_signature[key] = _Trace(self._function, self._module, leaves, spec, where, tensors)
-            if len(self._by_signature) > _MOST_SIGNATURES:
-                del self._by_signature[next(iter(self._by_signature))]
+            with _tracing.capturing:
+                entry = self._by_signature.get(key)
+                if entry is None:
+                    entry = self._by_signature[key] = _Trace(self._function, self._module, leaves, spec, where, tensors)
+                    if len(self._by_signature) > _MOST_SIGNATURES:
+                        del self._by_signature[next(iter(self._by_signature))]
+        if entry.draws:
+            return _recorded(self._function)(*args, **kwargs)
         return entry(tensors)
 
 
@@ -234,7 +248,7 @@ class _Trace:
         unique = list(dict.fromkeys(tensors))
         attributes_before = [dict(tensor.__dict__) for tensor in unique]
         # What tracing runs is captured and dropped: nothing is computed, no buffer changes, no random number is drawn.
-        tracing = _C.CapturedGraph()
+        tracing, draws = _C.CapturedGraph(), _tracing.HostDraws()
         tracing.begin()
         try:
             self._traced = self._trace(unique)
@@ -257,6 +271,9 @@ class _Trace:
                 tensor.__dict__.clear()
                 tensor.__dict__.update(attributes)
         self._forward.is_traced = True
+        self.draws = draws.any()  # Such a function is recorded at each call.
+        if self.draws:
+            draws.undo()
 
     def __call__(self, tensors):
         self._parts.names = names_of_parts(self._module)

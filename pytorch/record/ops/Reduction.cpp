@@ -36,7 +36,16 @@ ElementType summing(Call& c) {
   return isFloat(type) || type == ElementType::kInvalid ? ElementType::kF32 : type;
 }
 
+/// Of all elements as bools: a sum is whether any is true, a product whether all are.
+void outOfBools(Call& c, const Ints& dims, bool keep, bool isProduct) {
+  Value x = c.in(0);
+  if (countOf(c, x, dims) == 0)
+    return c.out(0, c.full({ElementType::kBool, reducedSizes(c.shape(x), dims, keep)}, isProduct));
+  Value bytes = c.cast(c.toBool(x), ElementType::kU8);
+  c.out(0, c.toBool(c.reduce(isProduct ? "reduce_min" : "reduce_max", bytes, dims, keep)));
+}
 void sum(Call& c) {  // self, dim, keepdim, dtype
+  if (c.outType(0) == ElementType::kBool) return outOfBools(c, c.dimensions(1, c.rank(c.in(0))), c.flag(2), false);
   Value x = c.in(0, summing(c));
   c.out(0, sumOver(c, x, c.dimensions(1, c.rank(x)), c.flag(2)));
 }
@@ -55,6 +64,7 @@ void extremes(Call& c) {  // self, dim, keepdim
   c.out(0, extreme(c, x, c.dimensions(1, c.rank(x)), c.flag(2)));
 }
 void extremeOfAll(Call& c) {
+  if (hpu::numElements(c.meta(0).sizes) == 0) return (void)c.unsupported("no elements");
   Value x = c.wide(0);
   c.out(0, extreme(c, x, c.dimensions(99, c.rank(x)), false));
 }
@@ -239,9 +249,10 @@ void cumulativeExtreme(Call& c) {
 
 void product(Call& c) {  // self, dim, keepdim, dtype
   ElementType type = summing(c);
-  Value x = c.in(0, type);
   const bool ofDim = c.variant() == "dim";
-  Ints dims = c.dimensions(ofDim ? 1 : 99, c.rank(x));
+  Ints dims = c.dimensions(ofDim ? 1 : 99, c.rank(c.in(0)));
+  if (c.outType(0) == ElementType::kBool) return outOfBools(c, dims, ofDim && c.flag(2), true);
+  Value x = c.in(0, type);
   if (countOf(c, x, dims) == 0) return c.out(0, c.full({type, reducedSizes(c.shape(x), dims, ofDim && c.flag(2))}, 1));
   c.out(0, c.reduce("reduce_prod", x, dims, ofDim && c.flag(2)));
 }

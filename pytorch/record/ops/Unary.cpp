@@ -140,7 +140,10 @@ void bitwiseNot(Call& c) {
 
 void sgn(Call& c) {
   if (c.common() == ElementType::kBool) return c.out(0, c.in(0));
-  c.out(0, c.op("sign", {c.wide(0)}));
+  // Of NaN, and of -0, it is 0.
+  Value x = c.wide(0), zero = c.scalarLike(x, 0);
+  Value negative = c.where(c.op("less", {x, zero}), c.scalarLike(x, -1), zero);
+  c.out(0, c.where(c.op("greater", {x, zero}), c.scalarLike(x, 1), negative));
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ import types
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .. import _C
+from .. import _C, _tracing
 from . import streams
+from ._places import _Replaced, _members, _places
 
 
 class HPUGraph:
@@ -126,60 +127,6 @@ def _modes(module):
     return parts, _C.autocast_enabled() and _C.autocast_dtype(), torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled()
 
 
-_KINDS = frozenset((torch.Tensor, torch.nn.Parameter))
-
-
-def _members(module):
-    """Where a module has tensors: a dict (of parameters, of buffers, of other attributes), a name, and the tensor."""
-    found = []
-    for part in module.modules() if isinstance(module, torch.nn.Module) else ():
-        attributes = part.__dict__
-        for members in (attributes["_parameters"], attributes["_buffers"]):
-            if members:
-                found += [(members, name, tensor) for name, tensor in members.items() if tensor is not None]
-        found += [(attributes, name, value) for name, value in attributes.items() if type(value) in _KINDS]
-    return found
-
-
-def _places(module, replaced):
-    """Where a module's tensors lie: others in their places are another graph's. What each call replaces may lie anywhere."""
-    if not replaced:
-        return tuple([value.data_ptr() if value.device.type == "hpu" else id(value) for _, _, value in _members(module)])
-    return tuple([(name, value.shape, value.stride(), value.dtype, value.device) if (id(members), name) in replaced
-                  else value.data_ptr() if value.device.type == "hpu" else id(value) for members, name, value in _members(module)])
-
-
-class _Replaced:
-    """What some code puts into the places of a module's tensors (`self.count = self.count + 1`), or into new ones."""
-
-    def __init__(self, module):
-        self._module = module
-        self._before = {id(members): (members, dict(members)) for part in (module.modules() if isinstance(module, torch.nn.Module) else ())
-                        for members in (part._parameters, part._buffers, part.__dict__)}
-
-    def changes(self):
-        """(members, name, what was there, the tensor that is there)"""
-        found = []
-        for members, name, value in _members(self._module):
-            before = self._before[id(members)][1].get(name) if id(members) in self._before else None
-            if before is not value:
-                found.append((members, name, before, value))
-        return found
-
-    def undo(self):
-        for members, values in self._before.values():
-            _put_back(members, values)
-
-
-def _put_back(members, values):
-    """What is a tensor, or was one, is as it was in `values`."""
-    for name in [name for name, value in members.items() if isinstance(value, torch.Tensor) and name not in values]:
-        del members[name]
-    for name, value in values.items():
-        if members.get(name) is not value and (isinstance(value, torch.Tensor) or isinstance(members.get(name), torch.Tensor)):
-            members[name] = value
-
-
 def _refuse_hidden_tensors(result):
     """A result that is no tensor is what it was at the first call, and so would be tensors within it."""
     parts = list(result.values()) if isinstance(result, dict) else list(result) if isinstance(result, (list, tuple, set)) else []
@@ -198,6 +145,12 @@ def _sharing(tensors):
     first, memory = {}, {}
     return tuple((first.setdefault(id(t), i), memory.setdefault(t.storage().data_ptr(), i) if _is_hpu(t) and t.numel() else -1)
                  for i, t in enumerate(tensors))
+
+
+def _overlap(leaves):
+    """Whether two of the tensors are parts of one piece of memory."""
+    different = {id(leaf): leaf.storage().data_ptr() for leaf in leaves if _is_hpu(leaf) and leaf.numel()}
+    return len(set(different.values())) < len(different)
 
 
 def _static(tensor):
@@ -222,7 +175,7 @@ class _Captured:
         """False: a tensor of the module is replaced that was not known to be."""
         state = _Replaced(module)
         known_before = len(replaced)
-        self.graph, self.fed = HPUGraph(), []
+        self.graph, self.fed, draws = HPUGraph(), [], _tracing.HostDraws()
         versions = [leaf._version if _is_hpu(leaf) else None for leaf in self.inputs]
         args, kwargs = tree_unflatten(self.inputs, spec)
         try:
@@ -240,6 +193,9 @@ class _Captured:
             replaced.update((id(members), name) for members, name, _ in self.assigned)
         finally:
             state.undo()
+        self.draws = draws.any()
+        if self.draws:
+            draws.undo()
         self.written = [i for i, leaf in enumerate(self.inputs) if _is_hpu(leaf) and leaf._version != versions[i]]
         if len(replaced) != known_before:
             return False
@@ -338,7 +294,7 @@ class _Forward:
 
 
 class _Wrapped(_Forward):
-    _own = ("hpu_graphs", "_replaced", "_addresses")
+    _own = ("hpu_graphs", "_replaced", "_addresses", "_plain")
 
     def __init__(self, function, module, max_graphs, verbose):
         self._max_graphs, self._verbose = max_graphs, verbose
@@ -346,6 +302,7 @@ class _Wrapped(_Forward):
 
     def _begin(self):
         self.hpu_graphs, self._replaced, self._addresses = {}, set(), {}
+        self._plain = set()  # Kinds of inputs that no graph does justice to.
 
     def clear(self):
         self.hpu_graphs.clear()
@@ -370,8 +327,17 @@ class _Wrapped(_Forward):
             any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
             or self._module is not None and any(p.requires_grad for p in self._module.parameters()))
         leaf_key = None if bypass_hpu_graphs or wants_gradients or is_current_stream_capturing() else _key(leaves)
-        if leaf_key is None or not any(_is_hpu(leaf) for leaf in leaves):
+        if leaf_key is None or leaf_key in self._plain or not any(_is_hpu(leaf) for leaf in leaves):
             return self._function(*args, **kwargs)
+        with _tracing.capturing:
+            captured = self._captured(leaves, spec, leaf_key)
+            if captured is None:
+                return self._function(*args, **kwargs)
+            with torch.no_grad():
+                return captured(leaves)
+
+    def _captured(self, leaves, spec, leaf_key):
+        """A graph of these inputs; None: they run as they are."""
         key = (leaf_key, str(spec), _modes(self._module), _places(self._module, self._replaced))
         captured = self.hpu_graphs.get(key)
         if captured is None and self._moves():
@@ -379,10 +345,14 @@ class _Wrapped(_Forward):
             captured = self.hpu_graphs.get(key)
         if captured is None:
             if self._max_graphs is not None and len(self.hpu_graphs) >= self._max_graphs:
-                return self._function(*args, **kwargs)
+                return None
             known = len(self._replaced)
             with torch.no_grad():
                 captured = _Captured(self._function, leaves, spec, self._module, self._replaced)
+            # Random numbers of the host would be the same at each replay, and a write be seen by no input that shares its memory.
+            if captured.draws or captured.written and _overlap(leaves):
+                self._plain.add(leaf_key)
+                return None
             if len(self._replaced) != known:
                 self.clear()  # Nothing would find these again.
             # The next call finds the tensors that this one adds to the module.
@@ -390,8 +360,7 @@ class _Wrapped(_Forward):
                 self.hpu_graphs[leaf_key, str(spec), _modes(self._module), _places(self._module, self._replaced)] = captured
             if self._verbose:
                 print(f"captured graph {len(self.hpu_graphs)} of {type(self._module or self._function).__name__}: {captured.graph.memory()}")
-        with torch.no_grad():
-            return captured(leaves)
+        return captured
 
 
 def wrap_in_hpu_graph(module, asynchronous=True, disable_tensor_cache=False, hash_with_views=True, dry_run=False, max_graphs=None,
@@ -442,10 +411,12 @@ def _graphed(function, sample_args, allow_unused):
     wanted = tuple(t for t in surface if t.requires_grad)
     forward_graph, backward_graph = HPUGraph(), HPUGraph()
     run = function.forward if is_module else function
-    state = _Replaced(function._module if isinstance(function, _Holder) else function)
+    state, draws = _Replaced(function._module if isinstance(function, _Holder) else function), _tracing.HostDraws()
     try:
-        with torch.enable_grad(), graph(forward_graph):
+        with _tracing.capturing, torch.enable_grad(), graph(forward_graph):
             outputs, spec = tree_flatten(run(*inputs))
+        if draws.any():
+            raise RuntimeError("the captured code draws random numbers on the host, which replays would repeat: draw them on hpu (device='hpu')")
     except BaseException:
         state.undo()
         raise
@@ -460,7 +431,7 @@ def _graphed(function, sample_args, allow_unused):
     grads_out = [torch.empty_like(outputs[i]) for i in differentiable]
     grads_in = ()
     if differentiable and wanted:
-        with graph(backward_graph):
+        with _tracing.capturing, graph(backward_graph):
             grads_in = torch.autograd.grad([outputs[i] for i in differentiable], wanted, grads_out, only_inputs=True,
                                            allow_unused=allow_unused)
     by_tensor = iter(grads_in)
