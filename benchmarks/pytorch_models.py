@@ -149,7 +149,7 @@ def overhead(args, tools):
     found = {}
     for name, call in CALLS.items():
         times = {"cpu": [], "hpu": []}
-        for number in range(4 * args.rounds + 1):
+        for number in range(20 * args.rounds + 1):
             for device in in_turn(number, "cpu", "hpu"):
                 start = time.perf_counter()
                 for _ in range(BURST):
@@ -248,6 +248,7 @@ def main(argv=None):
         print(f"error: {', '.join(sorted(unknown))}: not one of {', '.join(known)}, nor a mode ({', '.join(nets.MODES)})", file=sys.stderr)
         return 1
     report = {"machine": machine(), "threads": args.threads, "wait_policy": os.environ.get("OMP_WAIT_POLICY", ""), "rounds": args.rounds, "steps": args.steps, "networks": {}, "details": {}, "modules": {}}
+    report["overhead_us"] = overhead(args, tools)  # First: nothing of other work is left in the background.
     try:
         for name in args.nets or known:
             print(f"{name} ...", file=sys.stderr)
@@ -257,7 +258,6 @@ def main(argv=None):
                 report["details"][name] = details(name, args)
             if args.modules:
                 report["modules"][name] = modules(known[name], args, tools)
-        report["overhead_us"] = overhead(args, tools)
     except ProgramFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
