@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX convolutions, pooling and resizing. One-dimensional ones become two-dimensional of height 1.
+// ONNX convolutions and pooling. One-dimensional ones become two-dimensional of height 1.
 #include <cmath>
 #include <limits>
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
-#include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/import/OpTable.h"
 
 namespace hpu::importer {
@@ -266,184 +265,6 @@ void convertGlobalPool(NodeContext& node) {
   node.setOutput(0, node.op(node.mnemonic(), x, {{"axes", axes}, {"keepdims", true}}));
 }
 
-// ---- resizing ----------------------------------------------------------------------------------
-
-struct ResizeSpec {
-  std::vector<double> scales;  ///< One a dimension.
-  Shape sizes;                 ///< One a dimension; kDynamic where the input's stays.
-  /// Dimensions that are resized to or from a size that is free, with the sizes they get; their scale is 1.
-  std::vector<std::pair<int64_t, SymDim>> free;
-};
-
-/// All of `axes` by one scale: the largest with which none exceeds its size, or the smallest with which all reach it.
-bool scaleAlike(NodeContext& node, const ShapeElements& sizes, const Ints& axes, bool notLarger, ResizeSpec& spec) {
-  const Shape from = spec.sizes;
-  float scale = 0;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const std::optional<DimExpr>& size = sizes.values[i];
-    std::optional<int64_t> wanted = size ? size->constant() : std::nullopt;
-    if (!wanted || ShapedType::isDynamic(from[axes[i]]))
-      return node.needsSize(strCat("dimension ", axes[i], ", which it resizes")), false;
-    if (*wanted < 1) return node.invalid(strCat("resizes dimension ", axes[i], " to ", *wanted)), false;
-    const float own = static_cast<float>(*wanted) / static_cast<float>(from[axes[i]]);
-    scale = i == 0 ? own : notLarger ? std::min(scale, own) : std::max(scale, own);
-  }
-  for (int64_t d : axes) {
-    const float size = std::round(scale * static_cast<float>(from[d]));
-    if (!(size >= 1 && size <= 0x1p40f))
-      return node.invalid(strCat("scales dimension ", d, " of ", from[d], " by ", scale,
-                                 ", which gives no size that a tensor can have")),
-             false;
-    spec.scales[d] = scale;
-    spec.sizes[d] = static_cast<int64_t>(size);
-  }
-  return true;
-}
-
-/// Scales and sizes of all dimensions from whichever of them the node gives.
-std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesInput, size_t sizesInput) {
-  int64_t rank = node.rank(x);
-  llvm::ArrayRef<int64_t> shape = node.typeOf(x).getShape();
-  ResizeSpec spec{std::vector<double>(rank, 1.0), Shape(shape.begin(), shape.end())};
-  Ints axes;
-  if (node.opset() >= 18) axes = node.integers("axes");
-  if (axes.empty())
-    for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
-  std::optional<Ints> normal = node.axes(axes, rank);
-  if (!normal) return std::nullopt;
-  std::vector<double> scales;
-  if (node.opset() < 9 && node.def().op == "Upsample") {
-    scales = node.numbers("scales");
-  } else if (const Tensor* given = node.constant(scalesInput); given && given->count()) {
-    for (int64_t i = 0; i < given->count(); ++i) scales.push_back(given->number(i));
-  }
-  if (!scales.empty()) {
-    if (scales.size() != normal->size()) return node.invalid("needs one scale for each dimension"), std::nullopt;
-    for (size_t i = 0; i < scales.size(); ++i) {
-      int64_t d = (*normal)[i];
-      spec.scales[d] = scales[i];
-      if (scales[i] == 1.0) continue;
-      if (!(scales[i] > 0)) return node.invalid(strCat("scales dimension ", d, " by ", scales[i])), std::nullopt;
-      if (ShapedType::isDynamic(shape[d])) continue;
-      std::optional<int64_t> size = ir::scaledSize(shape[d], scales[i]);
-      if (!size || *size < 1)
-        return node.invalid(strCat("scales dimension ", d, " of ", shape[d], " by ", scales[i],
-                                   ", which gives no size that a tensor can have")),
-               std::nullopt;
-      spec.sizes[d] = *size;
-    }
-    return spec;
-  }
-  std::optional<ShapeElements> sizes = node.elements(sizesInput);
-  if (!sizes || sizes->values.size() != normal->size()) {
-    if (node.isSymbolic(scalesInput)) return node.needsSize("its scales depend on a free dimension"), std::nullopt;
-    return node.unsupported("scales or sizes that are not known at import"), std::nullopt;
-  }
-  std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
-  if (policy == "not_larger" || policy == "not_smaller") {
-    if (!scaleAlike(node, *sizes, *normal, policy == "not_larger", spec)) return std::nullopt;
-    return spec;
-  }
-  if (policy != "stretch") return node.invalid("keep_aspect_ratio_policy '" + policy + "'"), std::nullopt;
-  auto own = NodeContext::dims(node.typeOf(x));
-  for (size_t i = 0; i < normal->size(); ++i) {
-    int64_t d = (*normal)[i];
-    const std::optional<DimExpr>& size = sizes->values[i];
-    if (size && own[d] && *size == *own[d]) continue;
-    std::optional<int64_t> constant = size ? size->constant() : std::nullopt;
-    // So many times what it is, whatever that is.
-    const auto times = size && own[d] && ShapedType::isDynamic(shape[d]) ? size->dividedBy(*own[d]) : std::nullopt;
-    if (const auto number = times ? times->constant() : std::nullopt; number && *number >= 1) {
-      spec.scales[d] = static_cast<double>(*number);
-      continue;
-    }
-    if (size && own[d] && (!constant || ShapedType::isDynamic(shape[d]))) {
-      spec.free.emplace_back(d, node.symDim(size));
-      continue;
-    }
-    if (!constant || ShapedType::isDynamic(shape[d]))
-      return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
-    if (*constant < 1) return node.invalid(strCat("resizes dimension ", d, " to ", *constant)), std::nullopt;
-    spec.sizes[d] = *constant;
-    spec.scales[d] = static_cast<float>(*constant) / static_cast<float>(shape[d]);
-  }
-  return spec;
-}
-
-/// `nearest`: of the last two dimensions.
-void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode mode, ir::CoordMode coordinates,
-            const std::array<ir::NearestMode, 2>& nearest) {
-  int64_t rank = node.rank(x);
-  if (rank < 2 || rank > 4) return node.unsupported(strCat("rank ", rank, " (2 to 4 are)"));
-  for (int64_t d = 0; d + 2 < rank; ++d)
-    if (spec.scales[d] != 1.0) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
-  for (const auto& [d, size] : spec.free)
-    if (d + 2 < rank) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
-  // As an image: rank 3 is [N, C, L] or [C, H, W], which differ in nothing here.
-  SymShape image = ir::symShape(node.typeOf(x));
-  image.insert(image.begin(), 4 - rank, SymDim{1});
-  Ints sizes = {spec.sizes[rank - 2], spec.sizes[rank - 1]};
-  double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
-  std::array<mlir::StringAttr, 2> names;
-  for (const auto& [d, size] : spec.free) {  // The quotient of both.
-    if (size.isFree() && !size.isNamed()) return node.needsSize(strCat("dimension ", d, ", which it resizes"));
-    const auto along = static_cast<size_t>(d + 2 - rank);
-    scales[along] = 0;
-    sizes[along] = size.size;
-    names[along] = size.symbol;
-  }
-  auto* context = node.context();
-  auto resized = [&](Value from, const Ints& to, llvm::ArrayRef<double> by, ir::NearestMode rounding) {
-    llvm::SmallVector<mlir::Attribute> named;
-    for (size_t i = 0; i < names.size(); ++i)
-      named.push_back(by[i] == 0 && names[i] ? names[i] : node.builder().getStringAttr(""));
-    const bool isNamed = (by[0] == 0 && names[0]) || (by[1] == 0 && names[1]);
-    return node.op("resize", from,
-                   {{"sizes", to},
-                    {"scales", by},
-                    {"mode", ir::ResizeModeAttr::get(context, mode)},
-                    {"coordinates", ir::CoordModeAttr::get(context, coordinates)},
-                    {"nearest", ir::NearestModeAttr::get(context, rounding)},
-                    {"symbols", isNamed ? node.builder().getArrayAttr(named) : mlir::Attribute()}});
-  };
-  Value result = node.reshape(x, image);
-  int64_t rows = node.typeOf(x).getDimSize(rank - 2);
-  if (nearest[0] == nearest[1]) {
-    result = resized(result, sizes, scales, nearest[0]);
-  } else {  // Rounded otherwise, so one after the other.
-    result = resized(result, {rows, sizes[1]}, {1.0, scales[1]}, nearest[1]);
-    result = resized(result, sizes, {scales[0], 1.0}, nearest[0]);
-  }
-  if (!result) return;
-  SymShape out = ir::symShape(node.typeOf(result));
-  out.erase(out.begin(), out.begin() + (4 - rank));
-  node.setOutput(0, node.reshape(result, out));
-}
-
-void convertResize(NodeContext& node) {
-  Value x = node.input(0);
-  if (!x) return;
-  bool upsample = node.def().op == "Upsample", old = upsample || node.opset() < 11;
-  std::string modeName = node.text("mode", "nearest");
-  if (modeName != "nearest" && modeName != "linear" && modeName != "bilinear")
-    return node.unsupported("mode '" + modeName + "'");
-  ir::ResizeMode mode = modeName == "nearest" ? ir::ResizeMode::nearest : ir::ResizeMode::linear;
-  if (node.integer("antialias", 0)) return node.unsupported("antialiasing");
-  std::string coordinateName = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
-  std::string nearestName = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
-  std::optional<ir::CoordMode> coordinates = ir::symbolizeCoordMode(coordinateName);
-  std::optional<ir::NearestMode> nearest = ir::symbolizeNearestMode(nearestName);
-  if (!coordinates) return node.unsupported("coordinate_transformation_mode '" + coordinateName + "'");
-  if (!nearest) return node.invalid("nearest_mode '" + nearestName + "'");
-  std::optional<ResizeSpec> spec = readResize(node, x, old ? 1 : 2, 3);
-  if (!spec) return;
-  std::array<ir::NearestMode, 2> rounding = {*nearest, *nearest};
-  // Opset 10 leaves it open; its own example, and runtimes, take the next element where elements are left out.
-  for (size_t i = 0; i < 2 && old && node.rank(x) >= 2; ++i)
-    if (spec->scales[spec->scales.size() - 2 + i] < 1) rounding[i] = ir::NearestMode::ceil;
-  resize(node, x, *spec, mode, *coordinates, rounding);
-}
-
 constexpr OpRow kRows[] = {
     {"Conv", 1, kNewestOpset, convertConv, "", "one to three spatial dimensions, floats"},
     {"ConvTranspose", 1, kNewestOpset, convertConv, "", "one to three spatial dimensions, floats"},
@@ -451,11 +272,6 @@ constexpr OpRow kRows[] = {
     {"AveragePool", 1, kNewestOpset, convertPool, "", "one to three spatial dimensions"},
     {"GlobalAveragePool", 1, kNewestOpset, convertGlobalPool, "reduce_mean", "one or more spatial dimensions"},
     {"GlobalMaxPool", 1, kNewestOpset, convertGlobalPool, "reduce_max", "one or more spatial dimensions"},
-    {"Resize", 10, kNewestOpset, convertResize, "",
-     "rank 2 to 4, the last two dimensions, to at most 4,194,304 elements along each; nearest and linear; no "
-     "tf_half_pixel_for_nn, no antialias, no crop"},
-    {"Upsample", 7, 9, convertResize, "",
-     "rank 2 to 4, the last two dimensions, to at most 4,194,304 elements along each"},
 };
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace hpu::importer {
 std::vector<const OpRow*> allRows() {
   std::vector<const OpRow*> rows;
   for (auto family : {elementwiseRows, activationRows, shapeRows, movementRows, matrixRows, convolutionRows,
-                      reductionRows, normalizationRows, quantizationRows, integerProductRows, indexingRows, lossRows,
-                      samplingRows, signalRows, volumeRows})
+                      reductionRows, normalizationRows, quantizationRows, integerProductRows, indexingRows,
+                      lossRows, resizeRows, samplingRows, signalRows, volumeRows})
     for (const OpRow& row : family()) rows.push_back(&row);
   std::sort(rows.begin(), rows.end(),
             [](const OpRow* a, const OpRow* b) { return llvm::StringRef(a->op) < llvm::StringRef(b->op); });

@@ -23,6 +23,7 @@ struct OpRow {
   Converter convert;
   const char* mnemonic = "";  ///< For converters that serve several ops.
   const char* limits = "";    ///< What is not supported, for the docs.
+  const char* domain = "";    ///< Of another one than ONNX's own the opsets are its versions.
 };
 
 /// The rows by family, one file each.
@@ -38,13 +39,15 @@ llvm::ArrayRef<OpRow> quantizationRows();
 llvm::ArrayRef<OpRow> integerProductRows();
 llvm::ArrayRef<OpRow> indexingRows();
 llvm::ArrayRef<OpRow> lossRows();
+llvm::ArrayRef<OpRow> resizeRows();
 llvm::ArrayRef<OpRow> samplingRows();
 llvm::ArrayRef<OpRow> signalRows();
 llvm::ArrayRef<OpRow> volumeRows();
+llvm::ArrayRef<OpRow> microsoftRows();
 
 /// The row of an op, whatever the opset; null when there is none.
-const OpRow* findRow(llvm::StringRef op);
-/// All rows in alphabetical order.
+const OpRow* findRow(llvm::StringRef op, llvm::StringRef domain = "");
+/// All rows in alphabetical order, ONNX's own domain first.
 std::vector<const OpRow*> allRows();
 /// The convolution that the attributes of a node describe, without bias, of operands that may be other values
 /// than the node's own; null after a failure, which is then recorded. `exact`: they are integers that stand in floats.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images of other sizes, reflected and repeated borders, patches as columns. The one thing to know: along each dim an
-// element of the result is a sum of a few elements of the operand at positions that are known when it is compiled: a
-// gather for each term, and scattered sums on the way back.
+// Images of other sizes, reflected and repeated borders, patches as columns: sums of a few elements along each dim.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "compose/AxisTerms.h"
 #include "compose/Indexing.h"
 #include "pytorch/record/Call.h"
 #include "pytorch/record/ops/Families.h"
@@ -13,47 +12,15 @@
 namespace hpu_torch {
 namespace {
 
+using Terms = hpu::compose::AxisTerms;
+using hpu::compose::gatherTerms;
+using hpu::compose::scatterTerms;
+
 /// Whether an operand has no elements: its result has none, or zeros.
 bool isEmpty(Call& c, const Shape& sizes, const Shape& result, ElementType type) {
   if (hpu::numElements(sizes) > 0) return false;
   c.out(0, c.full({type, result}, 0));
   return true;
-}
-
-/// Term t of element o of a result: weights[t][o] times the operand's element positions[t][o].
-struct Terms {
-  int64_t size = 0;  ///< Of the operand.
-  std::vector<Ints> positions;
-  std::vector<std::vector<float>> weights;  ///< None: all are 1.
-};
-
-Value weightsAlong(Call& c, const std::vector<float>& weights, int64_t dim, int64_t rank) {
-  Shape along(static_cast<size_t>(rank), 1);
-  along[static_cast<size_t>(dim)] = static_cast<int64_t>(weights.size());
-  return c.constant({ElementType::kF32, along}, weights.data(), weights.size() * sizeof(float));
-}
-
-Value gathered(Call& c, Value x, int64_t dim, const Terms& terms) {
-  Value sum;
-  for (size_t t = 0; t < terms.positions.size() && c.ok(); ++t) {
-    const Ints& at = terms.positions[t];
-    Value part = c.gather(x, c.indices({static_cast<int64_t>(at.size())}, at), dim);
-    if (!terms.weights.empty()) part = c.mul(part, weightsAlong(c, terms.weights[t], dim, c.rank(x)));
-    sum = sum.handle ? c.add(sum, part) : part;
-  }
-  return sum;
-}
-Value scattered(Call& c, Value g, int64_t dim, const Terms& terms) {
-  Shape sizes = c.shape(g), along(sizes.size(), 1);
-  if (!c.ok()) return {};
-  sizes[static_cast<size_t>(dim)] = terms.size;
-  Value sum = c.full({ElementType::kF32, sizes}, 0);
-  for (size_t t = 0; t < terms.positions.size(); ++t) {
-    along[static_cast<size_t>(dim)] = static_cast<int64_t>(terms.positions[t].size());
-    Value part = terms.weights.empty() ? g : c.mul(g, weightsAlong(c, terms.weights[t], dim, c.rank(g)));
-    sum = scatterAlong(c, sum, c.indices(along, terms.positions[t]), part, dim, "add");
-  }
-  return sum;
 }
 
 // ---- sizes: in which way is the row's variant -------------------------------------------------------
@@ -164,7 +131,7 @@ void upsample(Call& c) {
     const auto dim = static_cast<int64_t>(sizes.size() - out.size() + i);
     const double scale = c.has(first + i) && !c.isTensor(first + i) ? c.real(first + i) : 0;
     const int64_t in = sizes[static_cast<size_t>(dim)];
-    x = gathered(c, x, dim, sizeTerms(c.variant(), in, out[i], !isGather && c.flag(2), scale));
+    x = gatherTerms(c, x, dim, sizeTerms(c.variant(), in, out[i], !isGather && c.flag(2), scale));
   }
   c.out(0, x, c.meta(0).type);
 }
@@ -177,7 +144,7 @@ void upsampleByFactors(Call& c) {
   for (size_t i = 0; i + 2 < sizes.size() && c.ok(); ++i) {
     const int64_t in = sizes[i + 2];
     const int64_t out = c.has(1) ? c.ints(1)[i] : static_cast<int64_t>(static_cast<double>(in) * factors.at(i));
-    x = gathered(c, x, static_cast<int64_t>(i + 2),
+    x = gatherTerms(c, x, static_cast<int64_t>(i + 2),
                  sizeTerms(c.variant(), in, out, false, factors.empty() ? 0 : factors[i]));
   }
   c.out(0, x, c.meta(0).type);
@@ -192,7 +159,7 @@ void upsampleBackward(Call& c) {
   for (size_t i = out.size(); i-- > 0 && c.ok();) {
     const auto dim = static_cast<int64_t>(sizes.size() - out.size() + i);
     const double scale = c.has(first + i) && !c.isTensor(first + i) ? c.real(first + i) : 0;
-    g = scattered(c, g, dim,
+    g = scatterTerms(c, g, dim,
                   sizeTerms(c.variant(), sizes[static_cast<size_t>(dim)], out[i], !isGather && c.flag(3), scale));
   }
   c.out(0, g, c.meta(0).type);
@@ -204,7 +171,7 @@ void upsampleByFactorsBackward(Call& c) {
   if (hpu::numElements(sizes) == 0) return (void)c.unsupported("no elements");
   const std::vector<double> factors = c.has(3) ? c.reals(3) : std::vector<double>();
   for (size_t i = sizes.size() - 2; i-- > 0 && c.ok();)
-    g = scattered(c, g, static_cast<int64_t>(i + 2),
+    g = scatterTerms(c, g, static_cast<int64_t>(i + 2),
                   sizeTerms(c.variant(), sizes[i + 2], c.dim(g, static_cast<int64_t>(i + 2)), false,
                             factors.empty() ? 0 : factors[i]));
   c.out(0, g, c.meta(0).type);
@@ -229,7 +196,7 @@ void border(Call& c) {  // self, padding
   Value x = c.in(0);
   for (size_t i = 0; i * 2 < padding.size() && c.ok(); ++i) {
     const int64_t dim = c.rank(x) - 1 - static_cast<int64_t>(i);
-    x = gathered(c, x, dim, borderTerms(c.variant(), c.dim(x, dim), padding[i * 2], padding[i * 2 + 1]));
+    x = gatherTerms(c, x, dim, borderTerms(c.variant(), c.dim(x, dim), padding[i * 2], padding[i * 2 + 1]));
   }
   c.out(0, x);
 }
@@ -240,7 +207,7 @@ void borderBackward(Call& c) {  // grad_output, self, padding
   const Ints padding = c.ints(2);
   for (size_t i = 0; i * 2 < padding.size() && c.ok(); ++i) {
     const size_t dim = sizes.size() - 1 - i;
-    g = scattered(c, g, static_cast<int64_t>(dim),
+    g = scatterTerms(c, g, static_cast<int64_t>(dim),
                   borderTerms(c.variant(), sizes[dim], padding[i * 2], padding[i * 2 + 1]));
   }
   c.out(0, g, c.meta(1).type);
@@ -275,7 +242,7 @@ void patchesToColumns(Call& c) {
   const int64_t n = c.dim(x, 0), channels = c.dim(x, 1);
   if (isEmpty(c, c.shape(x), {n, channels * p.kernel[0] * p.kernel[1], p.count[0] * p.count[1]}, c.element(x))) return;
   Ints pads = {0, 0, p.padding[0], p.padding[1]};
-  x = gathered(c, gathered(c, c.pad(x, pads, pads), 2, p.terms(0)), 3, p.terms(1));
+  x = gatherTerms(c, gatherTerms(c, c.pad(x, pads, pads), 2, p.terms(0)), 3, p.terms(1));
   x = c.reshape(x, {n, channels, p.kernel[0], p.count[0], p.kernel[1], p.count[1]});
   x = c.reshape(c.transpose(x, {0, 1, 2, 4, 3, 5}), {n, channels * p.kernel[0] * p.kernel[1], p.count[0] * p.count[1]});
   c.out(0, isBatch ? x : hpu::compose::removeDim(c, x, 0));
@@ -290,7 +257,7 @@ void columnsToPatches(Call& c) {  // self, output_size, then the same
   if (isEmpty(c, c.shape(x), {n, channels, size[0], size[1]}, c.element(x))) return;
   x = c.reshape(x, {n, channels, p.kernel[0], p.kernel[1], p.count[0], p.count[1]});
   x = c.reshape(c.transpose(x, {0, 1, 2, 4, 3, 5}), {n, channels, p.kernel[0] * p.count[0], p.kernel[1] * p.count[1]});
-  x = scattered(c, scattered(c, x, 3, p.terms(1)), 2, p.terms(0));
+  x = scatterTerms(c, scatterTerms(c, x, 3, p.terms(1)), 2, p.terms(0));
   x = c.slice(x, {0, 0, p.padding[0], p.padding[1]}, {n, channels, size[0], size[1]}, {1, 1, 1, 1});
   c.out(0, isBatch ? x : hpu::compose::removeDim(c, x, 0));
 }
