@@ -200,11 +200,17 @@ std::string coverageDocument() {
       "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run "
       "time.\n\n";
   std::vector<const OpRow*> rows = allRows();
-  text += strCat(rows.size(), " operators of the default domain import, up to opset ", kNewestOpset,
+  const auto others = std::find_if(rows.begin(), rows.end(), [](const OpRow* row) { return *row->domain != 0; });
+  text += strCat(others - rows.begin(), " operators of the default domain import, up to opset ", kNewestOpset,
                  "; every other one is reported by name before compilation starts.\n\n"
                  "| operator | opsets | limits |\n|---|---|---|\n");
-  for (const OpRow* row : rows)
-    text += strCat("| ", row->op, " | ", row->minOpset, "–", row->maxOpset, " | ", row->limits, " |\n");
+  for (auto row = rows.begin(); row != others; ++row)
+    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " | ", (*row)->limits, " |\n");
+  text += strCat("\n", rows.end() - others,
+                 " operators of other domains, as ONNX Runtime's optimiser and exporters write them:\n\n"
+                 "| operator | limits |\n|---|---|\n");
+  for (auto row = others; row != rows.end(); ++row)
+    text += strCat("| ", (*row)->domain, ".", (*row)->op, " | ", (*row)->limits, " |\n");
   text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
   text += "\nWhat comes of infinities, NaN and numbers out of range is in `accuracy.md`.\n";
   return text;
@@ -217,7 +223,7 @@ namespace hpu {
 std::vector<std::string> supportedOnnxOps() {
   std::vector<std::string> ops;
   for (const importer::OpRow* row : importer::allRows())
-    ops.push_back(base::strCat(row->op, " (opset ", row->minOpset, "..", row->maxOpset, ")"));
+    ops.push_back(base::strCat(row->domain, *row->domain ? "." : "", row->op, " (opset ", row->minOpset, "..", row->maxOpset, ")"));
   return ops;
 }
 

@@ -286,18 +286,19 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     if (value.constant) elements += value.constant->count();
     inputs.push_back(&value);
   }
-  const OpRow* row = node.domain.empty() ? findRow(node.op) : nullptr;
+  const OpRow* row = findRow(node.op, node.domain);
   if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0]->constant)
     return convertIf(node, *inputs[0]);
   if (!row) {
-    std::string reason = !node.domain.empty() ? strCat("ops of the domain '", node.domain, "' are not supported")
+    std::string reason = !node.domain.empty() && node.domain != "com.microsoft"
+                             ? strCat("ops of the domain '", node.domain, "' are not supported")
                          : node.op == "If" || node.op == "Loop" || node.op == "Scan"
                              ? std::string("control flow that depends on run-time values is not supported")
                              : std::string("the op is not supported");
     report(node, Issue::Kind::kUnsupported, std::move(reason));
     return poison(node);
   }
-  if (opset_ < row->minOpset || opset_ > row->maxOpset) {
+  if (node.domain.empty() && (opset_ < row->minOpset || opset_ > row->maxOpset)) {
     report(node, Issue::Kind::kUnsupported,
            strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17"));
     return poison(node);
