@@ -119,7 +119,8 @@ void convertMatMulNBits(NodeContext& node) {
     const int64_t blocks = (k + block - 1) / block;
     // Two numbers in a byte, the low one first.
     auto unpacked = [&](hpu::Value bytes, int64_t rows, int64_t columns) {
-      hpu::Value wide = e.cast(e.reshape(bytes, {rows, columns, 1}), ElementType::kI32), sixteen = e.scalarLike(wide, 16);
+      hpu::Value wide = e.cast(e.reshape(bytes, {rows, columns, 1}), ElementType::kI32),
+                 sixteen = e.scalarLike(wide, 16);
       hpu::Value high = e.div(wide, sixteen), low = e.sub(wide, e.mul(high, sixteen));
       return e.toF32(e.reshape(e.concat({low, high}, 2), {rows, columns * 2}));
     };
@@ -197,7 +198,8 @@ void convertAttention(NodeContext& node) {
   });
 }
 
-/// query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value -> result, present_key, present_value
+/// query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value -> result, present_key,
+/// present_value
 void convertMultiHeadAttention(NodeContext& node) {
   if (!lacks(node, {{8, "past_sequence_length"}, {9, "cache_indirection"}})) return;
   const int64_t heads = node.integer("num_heads", 0);
@@ -247,9 +249,7 @@ void convertRotaryEmbedding(NodeContext& node) {
     }
     const int64_t rows = e.dim(positions, 0);
     if (rows != 1 && rows != batch) return {e.fail("position_ids must be [batch, sequence] or one number")};
-    auto of = [&](hpu::Value cache) {
-      return e.reshape(e.gather(cache, positions, 0), {rows, 1, steps, half});
-    };
+    auto of = [&](hpu::Value cache) { return e.reshape(e.gather(cache, positions, 0), {rows, 1, steps, half}); };
     hpu::Value turned = compose::rotated(e, x, of(in[2]), of(in[3]), width, isInterleaved);
     return {isFlat ? compose::joinHeads(e, turned) : turned};
   });

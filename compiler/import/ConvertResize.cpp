@@ -258,7 +258,8 @@ void resizeByTerms(NodeContext& node, Value x, const ResizeSpec& sizes, const Te
   const auto rank = static_cast<size_t>(node.rank(x));
   const bool crops = spec.coordinates == "tf_crop_and_resize";
   for (size_t d = 0; d < rank; ++d) {
-    TermDim dim{node.typeOf(x).getDimSize(static_cast<unsigned>(d)), sizes.sizes[d], static_cast<float>(sizes.scales[d])};
+    TermDim dim{node.typeOf(x).getDimSize(static_cast<unsigned>(d)), sizes.sizes[d],
+                static_cast<float>(sizes.scales[d])};
     if (crops && !spec.roi.empty()) {
       dim.start = static_cast<float>(spec.roi[d]);
       dim.end = static_cast<float>(spec.roi[rank + d]);
@@ -317,11 +318,13 @@ void convertResize(NodeContext& node) {
     const Tensor* roi = node.constant(1);
     if (!roi) return node.unsupported("a roi that is not known at import");
     Ints axes = node.opset() >= 18 ? node.integers("axes") : Ints();
-    for (size_t d = 0; axes.empty() && d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
+    if (axes.empty())
+      for (size_t d = 0; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
     const std::optional<Ints> normal = node.axes(axes, node.rank(x));
     if (!normal) return;
     const auto count = static_cast<int64_t>(normal->size());
-    if (roi->count() != 2 * count) return node.invalid(strCat("its roi has ", roi->count(), " numbers, needs ", 2 * count));
+    if (roi->count() != 2 * count)
+      return node.invalid(strCat("its roi has ", roi->count(), " numbers, needs ", 2 * count));
     terms.roi.assign(2 * rank, 0);
     for (size_t d = 0; d < rank; ++d) terms.roi[rank + d] = 1;
     for (int64_t i = 0; i < count; ++i) {
@@ -343,7 +346,8 @@ void convertResize(NodeContext& node) {
 
 constexpr OpRow kRows[] = {
     {"Resize", 10, kNewestOpset, convertResize, "",
-     "to at most 4,194,304 elements along a dimension; cubic, antialiased, cropped and other dimensions than the last two: "
+     "to at most 4,194,304 elements along a dimension; cubic, antialiased, cropped and other dimensions than the last "
+     "two: "
      "of sizes that are known, to at most 65,536"},
     {"Upsample", 7, 9, convertResize, "", "as Resize"},
 };

@@ -223,7 +223,8 @@ namespace hpu {
 std::vector<std::string> supportedOnnxOps() {
   std::vector<std::string> ops;
   for (const importer::OpRow* row : importer::allRows())
-    ops.push_back(base::strCat(row->domain, *row->domain ? "." : "", row->op, " (opset ", row->minOpset, "..", row->maxOpset, ")"));
+    ops.push_back(base::strCat(row->domain, *row->domain ? "." : "", row->op, " (opset ", row->minOpset, "..",
+                               row->maxOpset, ")"));
   return ops;
 }
 

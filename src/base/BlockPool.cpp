@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -15,6 +16,8 @@ constexpr bool kPools = false;  // These watch what the general allocator gives.
 #else
 constexpr bool kPools = true;
 #endif
+
+std::atomic<bool> gIsOn{kPools};
 
 constexpr size_t kStep = 64;
 constexpr size_t kClasses = kLargestPooledBlock / kStep;
@@ -101,8 +104,9 @@ thread_local Leaving t_leaving;
 }  // namespace
 
 void* takeBlock(size_t bytes) {
-  if (!kPools || bytes > kLargestPooledBlock) return ::operator new(std::max(bytes, kSmallest));
+  if (bytes > kLargestPooledBlock) return ::operator new(bytes);
   const size_t of = classOf(bytes);
+  if (!gIsOn.load(std::memory_order_relaxed)) return ::operator new((of + 1) * kStep);
   List& ready = t_own.ready[of];
   if (ready.count == 0) {
     List& freed = t_own.freed[of];
@@ -116,7 +120,8 @@ void* takeBlock(size_t bytes) {
 }
 
 void giveBlock(void* block, size_t bytes) noexcept {
-  if (!kPools || bytes > kLargestPooledBlock || t_own.hasLeft) return ::operator delete(block);
+  if (bytes > kLargestPooledBlock || t_own.hasLeft || !gIsOn.load(std::memory_order_relaxed))
+    return ::operator delete(block);
   t_leaving.begin();
   const size_t of = classOf(bytes);
   List& freed = t_own.freed[of];
@@ -127,6 +132,10 @@ void giveBlock(void* block, size_t bytes) noexcept {
     t_own.ready[of] = handful;
   else if (!passOn(of, handful))
     release(handful);
+}
+
+void setBlockPooling(bool isOn) noexcept {
+  gIsOn.store(isOn && kPools, std::memory_order_relaxed);
 }
 
 }  // namespace hpu::base

@@ -16,4 +16,7 @@ void* takeBlock(size_t bytes);
 /// `bytes`: as it was taken with. Any thread.
 void giveBlock(void* block, size_t bytes) noexcept;
 
+/// Off: every block is the general allocator's, as tests of what happens without memory need it. Any thread.
+void setBlockPooling(bool isOn) noexcept;
+
 }  // namespace hpu::base

@@ -8,8 +8,8 @@
 namespace hpu::compose {
 
 struct AttentionOptions {
-  double scale = 0;     ///< Of the products; 0: one by the root of D.
-  double softcap = 0;   ///< Not 0: products are softcap * tanh(product / softcap).
+  double scale = 0;       ///< Of the products; 0: one by the root of D.
+  double softcap = 0;     ///< Not 0: products are softcap * tanh(product / softcap).
   bool isCausal = false;  ///< Row i sees the columns up to i + T - S.
 };
 

@@ -206,12 +206,18 @@ bool globalPool(Builder& b, const std::string& op) {
 bool resize(Builder& b, const std::string& op) {
   Shape shape = {b.rng.between(1, 2), b.rng.between(1, 4), b.rng.between(1, 12), b.rng.between(1, 12)};
   std::string x = b.operand(b.rng.pick(kFloats), shape);
-  bool isLinear = b.rng.chance(0.5);
+  const bool isCubic = op == "Resize" && b.opset() >= 11 && b.rng.chance(0.2);
+  bool isLinear = !isCubic && b.rng.chance(0.5);
   // Products with weights that are computed in float: near a whole number of pixels a neighbour has weight 0 or nearly.
   Local local{.ulps = isLinear ? 4.0 : 0.0, .scaleUlps = isLinear ? 16.0 : 0.0};
+  // Weights of 0 are none where an element is not finite.
+  if (isCubic) x = b.operand(ElementType::kF32, shape, Numbers::kPlain);
+  if (isCubic) local = {.ulps = 8, .operandUlps = 2, .scaleUlps = 64};
   static const std::vector<double> kScales = {1, 2, 3, 0.5, 1.5, 2.25, 0.75, 4};
   std::vector<double> scales = {1, 1, b.rng.pick(kScales), b.rng.pick(kScales)};
-  Attributes attributes = {{"mode", std::string(isLinear ? "linear" : "nearest")}};
+  Attributes attributes = {{"mode", std::string(isCubic ? "cubic" : isLinear ? "linear" : "nearest")}};
+  if (isCubic && b.rng.chance(0.4)) attributes.push_back({"cubic_coeff_a", -0.5f});
+  if (isCubic && b.rng.chance(0.4)) attributes.push_back({"exclude_outside", int64_t{1}});
   if (op == "Upsample") {
     for (double& scale : scales) scale = std::max(scale, 1.0);
     return b.emit(op, {x, b.floats(scales)}, local, attributes);
@@ -221,7 +227,7 @@ bool resize(Builder& b, const std::string& op) {
     attributes.push_back(
         {"coordinate_transformation_mode",
          b.rng.pick(std::vector<std::string>{"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"})});
-  if (!isLinear && b.rng.chance(0.7))
+  if (!isLinear && !isCubic && b.rng.chance(0.7))
     attributes.push_back({"nearest_mode", b.rng.pick(std::vector<std::string>{"floor", "ceil", "round_prefer_floor",
                                                                               "round_prefer_ceil"})});
   std::string roi = b.opset() < 13 ? b.constant(b.draw(ElementType::kF32, {0})) : "";

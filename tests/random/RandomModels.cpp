@@ -355,6 +355,7 @@ int checkOps() {
   int missing = 0;
   for (const std::string& line : supportedOnnxOps()) {
     std::string op = line.substr(0, line.find(' '));
+    if (op.find('.') != op.npos) continue;  // Of another domain: tests/python/microsoft_ops.py.
     if (made.erase(op) == 0) ++missing, printf("no generator makes %s\n", op.c_str());
   }
   for (const std::string& op : made) ++missing, printf("%s has a generator and does not import\n", op.c_str());

@@ -145,7 +145,7 @@ void upsampleByFactors(Call& c) {
     const int64_t in = sizes[i + 2];
     const int64_t out = c.has(1) ? c.ints(1)[i] : static_cast<int64_t>(static_cast<double>(in) * factors.at(i));
     x = gatherTerms(c, x, static_cast<int64_t>(i + 2),
-                 sizeTerms(c.variant(), in, out, false, factors.empty() ? 0 : factors[i]));
+                    sizeTerms(c.variant(), in, out, false, factors.empty() ? 0 : factors[i]));
   }
   c.out(0, x, c.meta(0).type);
 }
@@ -160,7 +160,7 @@ void upsampleBackward(Call& c) {
     const auto dim = static_cast<int64_t>(sizes.size() - out.size() + i);
     const double scale = c.has(first + i) && !c.isTensor(first + i) ? c.real(first + i) : 0;
     g = scatterTerms(c, g, dim,
-                  sizeTerms(c.variant(), sizes[static_cast<size_t>(dim)], out[i], !isGather && c.flag(3), scale));
+                     sizeTerms(c.variant(), sizes[static_cast<size_t>(dim)], out[i], !isGather && c.flag(3), scale));
   }
   c.out(0, g, c.meta(0).type);
 }
@@ -172,8 +172,8 @@ void upsampleByFactorsBackward(Call& c) {
   const std::vector<double> factors = c.has(3) ? c.reals(3) : std::vector<double>();
   for (size_t i = sizes.size() - 2; i-- > 0 && c.ok();)
     g = scatterTerms(c, g, static_cast<int64_t>(i + 2),
-                  sizeTerms(c.variant(), sizes[i + 2], c.dim(g, static_cast<int64_t>(i + 2)), false,
-                            factors.empty() ? 0 : factors[i]));
+                     sizeTerms(c.variant(), sizes[i + 2], c.dim(g, static_cast<int64_t>(i + 2)), false,
+                               factors.empty() ? 0 : factors[i]));
   c.out(0, g, c.meta(0).type);
 }
 
@@ -208,7 +208,7 @@ void borderBackward(Call& c) {  // grad_output, self, padding
   for (size_t i = 0; i * 2 < padding.size() && c.ok(); ++i) {
     const size_t dim = sizes.size() - 1 - i;
     g = scatterTerms(c, g, static_cast<int64_t>(dim),
-                  borderTerms(c.variant(), sizes[dim], padding[i * 2], padding[i * 2 + 1]));
+                     borderTerms(c.variant(), sizes[dim], padding[i * 2], padding[i * 2 + 1]));
   }
   c.out(0, g, c.meta(1).type);
 }

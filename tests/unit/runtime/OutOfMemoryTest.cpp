@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "TinyProgram.h"
+#include "base/BlockPool.h"
 #include "hpu/device.h"
 #include "hpu/event.h"
 #include "hpu/executable.h"
@@ -25,6 +26,9 @@ namespace {
 using hpu::testing::allocationFailed;
 using hpu::testing::failAllocation;
 using hpu::testing::failEachAllocation;
+
+// What the pool has does not fail.
+[[maybe_unused]] const bool kIsUnpooled = (base::setBlockPooling(false), true);
 
 class OutOfMemory : public ::testing::Test {
  protected:

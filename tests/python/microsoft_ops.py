@@ -1,0 +1,130 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each op of com.microsoft that imports, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
+TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8}
+RNG = np.random.default_rng(7)
+BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
+WIDTH = HEADS * DEPTH
+
+
+def noise(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def bytes_of(*shape):
+    return RNG.integers(0, 256, shape).astype(np.uint8)
+
+
+def cases():
+    """(name, op, inputs (None: left out), outputs ("": not asked for), attributes, inputs that are constants)"""
+    x, mask = noise(BATCH, STEPS, WIDTH), np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    qkv = [noise(WIDTH, 3 * WIDTH), noise(3 * WIDTH)]
+    keys = [noise(BATCH, 6, WIDTH), noise(BATCH, 6, WIDTH)]
+    past = [noise(BATCH, HEADS, 3, DEPTH), noise(BATCH, HEADS, 3, DEPTH)]
+    caches = [noise(16, DEPTH // 2), noise(16, DEPTH // 2)]
+    heads = {"num_heads": HEADS}
+    yield "Gelu", "Gelu", [noise(3, 7)], ["y"], {}, ()
+    yield "BiasGelu", "BiasGelu", [noise(3, 7), noise(7)], ["y"], {}, ()
+    yield "FastGelu", "FastGelu", [noise(3, 7)], ["y"], {}, ()
+    yield "FastGelu with a bias", "FastGelu", [noise(3, 7), noise(7)], ["y"], {}, ()
+    yield "QuickGelu", "QuickGelu", [noise(3, 7)], ["y"], {"alpha": 1.3}, ()
+    yield "SkipLayerNormalization", "SkipLayerNormalization", [x, noise(*x.shape), noise(WIDTH)], ["y"], {"epsilon": 1e-5}, ()
+    yield "SkipLayerNormalization, all", "SkipLayerNormalization", [x, noise(*x.shape), noise(WIDTH), noise(WIDTH), noise(WIDTH)], ["y", "", "", "sum"], {"epsilon": 1e-5}, ()
+    yield "SkipSimplified", "SkipSimplifiedLayerNormalization", [x, noise(*x.shape), noise(WIDTH), noise(WIDTH)], ["y", "", "", "sum"], {"epsilon": 1e-5}, ()
+    ids = RNG.integers(0, 11, (BATCH, STEPS)).astype(np.int32)
+    yield "EmbedLayerNormalization", "EmbedLayerNormalization", [ids, RNG.integers(0, 2, ids.shape).astype(np.int32), noise(11, WIDTH), noise(9, WIDTH), noise(2, WIDTH), noise(WIDTH), noise(WIDTH)], ["y", "mask"], {"epsilon": 1e-5}, ()
+    yield "FusedMatMul", "FusedMatMul", [noise(2, 7, 3), noise(2, 7, 5)], ["y"], {"transA": 1, "alpha": 0.5}, ()
+    yield "FusedMatMul, both", "FusedMatMul", [noise(7, 3), noise(5, 7)], ["y"], {"transA": 1, "transB": 1}, ()
+    yield "Attention", "Attention", [x, *qkv], ["y"], heads, ()
+    yield "Attention, causal", "Attention", [x, *qkv], ["y"], {"unidirectional": 1, **heads}, ()
+    yield "Attention, a mask", "Attention", [x, *qkv, mask], ["y"], heads, ()
+    yield "Attention, lengths", "Attention", [x, *qkv, np.array([3, 5], np.int32)], ["y"], heads, ()
+    yield "Attention, a cache", "Attention", [x, *qkv, None, np.stack(past)], ["y", "present"], {"unidirectional": 1, **heads}, ()
+    yield "MultiHeadAttention", "MultiHeadAttention", [x, *keys, noise(3 * WIDTH)], ["y"], heads, ()
+    yield "MultiHeadAttention, a mask", "MultiHeadAttention", [x, *keys, None, np.array([[1, 1, 1, 0, 0, 0], [1] * 6], np.int32)], ["y"], heads, ()
+    yield "MultiHeadAttention, a bias", "MultiHeadAttention", [x, *keys, None, None, noise(1, HEADS, STEPS, 6)], ["y"], {"scale": 0.3, **heads}, ()
+    yield "MultiHeadAttention, a cache", "MultiHeadAttention", [x, noise(*x.shape), noise(*x.shape), None, None, None, *past], ["y", "k", "v"], heads, ()
+    yield "RotaryEmbedding", "RotaryEmbedding", [x, np.arange(STEPS, dtype=np.int64)[None].repeat(BATCH, 0), *caches], ["y"], {}, ()
+    yield "RotaryEmbedding, pairs", "RotaryEmbedding", [noise(BATCH, HEADS, STEPS, DEPTH), np.array([2], np.int64), *caches], ["y"], {"interleaved": 1}, ()
+    for k, n in ((32, 5), (48, 6)):
+        blocks = k // 16
+        attributes = {"K": k, "N": n, "bits": 4, "block_size": 16}
+        weights = [bytes_of(n, blocks, 8), noise(n * blocks)]
+        yield f"MatMulNBits {k}", "MatMulNBits", [noise(3, k), *weights], ["y"], attributes, (1, 2)
+        yield f"MatMulNBits {k} with zero points", "MatMulNBits", [noise(3, k), *weights, bytes_of(n * ((blocks + 1) // 2))], ["y"], attributes, (1, 2, 3)
+
+
+def model_of(op, inputs, outputs, attributes, constants):
+    names = ["" if value is None else f"in{i}" for i, value in enumerate(inputs)]
+    node = helper.make_node(op, names, outputs, domain="com.microsoft", **attributes)
+    given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if name and i not in constants}
+    graph = helper.make_graph(
+        [node], "graph", [helper.make_tensor_value_info(name, TYPES[str(value.dtype)], value.shape) for name, value in given.items()],
+        [helper.make_tensor_value_info(name, TensorProto.INT32 if name == "mask" else TensorProto.FLOAT, None) for name in outputs if name],
+        [numpy_helper.from_array(inputs[i], names[i]) for i in constants])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
+
+
+def run(command):
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if result.returncode == 0 else f"{os.path.basename(command[0])}: {(result.stderr or result.stdout).strip()[-300:]}"
+
+
+def check(folder, build, outputs, model, given):
+    """What is wrong; None: nothing."""
+    at = lambda name: os.path.join(folder, name)
+    onnx.save(model, at("model.onnx"))
+    with open(at("in.json"), "w", encoding="utf-8") as file:
+        json.dump({name: {"type": str(v.dtype), "shape": v.shape, "data": v.flatten().tolist()} for name, v in given.items()}, file)
+    wrong = run(["node", RUNNER, at("model.onnx"), at("in.json"), at("out.json")])
+    if wrong:
+        return wrong
+    with open(at("out.json"), encoding="utf-8") as file:
+        expected = json.load(file)
+    os.makedirs(at("data"), exist_ok=True)
+    for k, (name, value) in enumerate(given.items()):
+        onnx.save_tensor(numpy_helper.from_array(value, name), at(f"data/input_{k}.pb"))
+    for k, name in enumerate(filter(None, outputs)):
+        one = expected[name]
+        onnx.save_tensor(numpy_helper.from_array(np.array(one["data"], one["type"]).reshape(one["shape"]), name), at(f"data/output_{k}.pb"))
+    return run([os.path.join(build, "bin", "hpu-verify"), at("model.onnx"), "--data", at("data"), "-q"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    args = parser.parse_args()
+    if not os.path.isdir(os.path.join(ROOT, "benchmarks", "ort", "node_modules", "onnxruntime-node")):
+        print("ONNX Runtime is not there: cd benchmarks/ort && npm ci --ignore-scripts")
+        return 77
+    tested, failed = set(), 0
+    for name, op, inputs, outputs, attributes, constants in cases():
+        tested.add(f"com.microsoft.{op}")
+        with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
+            wrong = check(folder, args.build, outputs, *model_of(op, inputs, outputs, attributes, constants))
+        if wrong:
+            failed += 1
+            print(f"FAIL  {name}: {wrong}")
+    listed = subprocess.run([os.path.join(args.build, "bin", "hpu-compile"), "--list-ops"], capture_output=True, text=True, check=True).stdout
+    missing = {line.split()[0] for line in listed.splitlines() if line.startswith("com.microsoft.")} - tested
+    for op in sorted(missing):
+        print(f"FAIL  {op} imports and is not tested")
+    print(f"{len(tested)} ops, {failed + len(missing)} failed")
+    return 1 if failed or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
