@@ -331,10 +331,10 @@ class _Wrapped(_Forward):
             return self._function(*args, **kwargs)
         with _tracing.capturing:
             captured = self._captured(leaves, spec, leaf_key)
-            if captured is None:
-                return self._function(*args, **kwargs)
-            with torch.no_grad():
-                return captured(leaves)
+            if captured is not None:
+                with torch.no_grad():
+                    return captured(leaves)
+        return self._function(*args, **kwargs)
 
     def _captured(self, leaves, spec, leaf_key):
         """A graph of these inputs; None: they run as they are."""
