@@ -343,13 +343,13 @@ int Tool::run(int argc, char** argv, Body body) {
       for (auto& command : impl_->commands)
         if (command->impl_->app->parsed()) app = command->impl_->app;
       fputs(app->help(app == impl_->app ? std::string() : impl_->name).c_str(), stdout);
-      return 0;
+      return static_cast<int>(afterOutput(ExitCode::kOk));
     } catch (const CLI::CallForAllHelp&) {
       fputs(impl_->app->help("", CLI::AppFormatMode::All).c_str(), stdout);
-      return 0;
+      return static_cast<int>(afterOutput(ExitCode::kOk));
     } catch (const CLI::CallForVersion& version) {
       printf("%s\n", version.what());
-      return 0;
+      return static_cast<int>(afterOutput(ExitCode::kOk));
     } catch (const CLI::ParseError& error) {
       impl_->json = jsonAsked;
       std::string message = plainWords(oneLine(error.what()));
@@ -396,12 +396,13 @@ int Tool::finish(const StatusOr<ExitCode>& result) {
   progress("");
   ExitCode code = result.ok() ? *result : report(result.status());
   if (impl_->json && !impl_->silent) printf("%s\n", impl_->document.dump().c_str());
-  // A full disk or a closed pipe must not look like success.
-  if (fflush(stdout) != 0 && code == ExitCode::kOk) {
-    putError("error: cannot write to stdout");
-    code = ExitCode::kUserError;
-  }
-  return static_cast<int>(code);
+  return static_cast<int>(afterOutput(code));
+}
+
+ExitCode Tool::afterOutput(ExitCode code) {
+  if ((fflush(stdout) == 0 && ferror(stdout) == 0) || code != ExitCode::kOk) return code;
+  putError("error: cannot write to stdout");
+  return ExitCode::kUserError;
 }
 
 ExitCode Tool::report(const Status& status) {

@@ -160,6 +160,10 @@ class Tool : public CommandLine {
   Status takeFiles();
   bool speaks(bool always) const;
   void put(std::string_view text);
+  /// The exit code of a program whose output is all written: a full disk or a closed pipe must not look like success. A
+  /// write that failed when the buffer filled before is known to ferror alone: what is flushed here may fit, or be
+  /// nothing.
+  ExitCode afterOutput(ExitCode code);
   void putError(std::string_view line);
 };
 

@@ -115,7 +115,7 @@ StatusOr<ExitCode> run(tools::Tool& tool, const Options& options) {
     else
       tool.printAlways(text);
     // A reader at the other end of a pipe wants each sample now; when it is gone, so are we.
-    if (fflush(stdout) != 0) {
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
       if (errno == EPIPE) break;
       return unavailable("cannot write to the standard output: " + base::errnoText(errno));
     }
