@@ -11,6 +11,7 @@
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
+#include "compiler/mlir_import/ForeignModule.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "llvm/ADT/StringExtras.h"
@@ -172,6 +173,7 @@ Status checkModule(ModuleOp module, const std::string& path) {
 
 StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string& path) {
   registerDialects(context);
+  allowForeignDialects(context);
   HPU_RETURN_IF_ERROR(base::MappedFile::open(path).status());
   ir::DiagnosticCapture capture(&context);
   OwningModule module = parseSourceFile<ModuleOp>(path, &context);
@@ -179,12 +181,15 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
     std::string message = capture.message(), dialect = foreignDialect(message);
     if (!dialect.empty())
       return unimplemented(strCat("'", path, "': uses the '", dialect,
-                                  "' dialect; OpenHPU reads MLIR in the hpu dialect only: "
-                                  "export the model to ONNX instead"));
+                                  "' dialect; OpenHPU reads MLIR in the dialects hpu, tosa, linalg, "
+                                  "tensor, arith and math"));
     return invalidArgument(strCat("'", path, "': not a valid module: ", message));
   }
   HPU_RETURN_IF_ERROR(checkData(*module, path));
   HPU_RETURN_IF_ERROR(checkSizes(*module, path));
+  if (isForeign(*module)) {
+    HPU_ASSIGN(module, convertForeignModule(*module, path));
+  }
   HPU_RETURN_IF_ERROR(checkModule(*module, path));
   HPU_RETURN_IF_ERROR(resolveDataSizes(*module).withContext(strCat("'", path, "'")));
   if (auto name = (*module)->getAttrOfType<StringAttr>("hpu.model"); !name || name.empty())

@@ -149,6 +149,8 @@ class NodeContext {
   void setOutput(size_t index, Value value);
   void setOutput(size_t index, const interp::Tensor& constant);
   void setOutput(size_t index, ShapeElements elements);
+  /// What was set.
+  const std::vector<ImportedValue>& outputs() const { return outputs_; }
   /// The output is the input itself.
   void forward(size_t input, size_t output = 0);
 

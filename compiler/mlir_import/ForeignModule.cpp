@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/mlir_import/ForeignModule.h"
+
+#include <deque>
+
+#include "base/Clip.h"
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/interp/ConstantData.h"
+#include "compiler/mlir_import/MlirNode.h"
+#include "compiler/support/CreateOp.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tosa/IR/TosaOps.h"
+#include "mlir/IR/Verifier.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using shape::DimExpr;
+
+void allowForeignDialects(MLIRContext& context) {
+  DialectRegistry registry;
+  registry.insert<tosa::TosaDialect, linalg::LinalgDialect, tensor::TensorDialect, arith::ArithDialect,
+                  math::MathDialect>();
+  context.appendDialectRegistry(registry);
+}
+
+bool isForeign(ModuleOp module) {
+  return module
+      ->walk([](Operation* op) {
+        const StringRef dialect = op->getName().getDialectNamespace();
+        return llvm::is_contained(ArrayRef<StringRef>{"tosa", "linalg", "tensor", "arith", "math"}, dialect)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+const ForeignRow* findForeignRow(StringRef op) {
+  for (ArrayRef<ForeignRow> rows : {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(),
+                                    linalgWindowRows(), tensorRows()})
+    for (const ForeignRow& row : rows)
+      if (op == row.op) return &row;
+  return nullptr;
+}
+
+namespace {
+
+constexpr int kDeepestCall = 64;
+
+class ForeignImporter {
+ public:
+  ForeignImporter(ModuleOp source, const std::string& path)
+      : source_(source), path_(path), context_(*source.getContext()), builder_(&context_) {}
+
+  StatusOr<OwningModule> run() {
+    HPU_ASSIGN(func::FuncOp from, entry());
+    OwningModule module = ModuleOp::create(source_.getLoc());
+    builder_.setInsertionPointToEnd(module->getBody());
+    HPU_ASSIGN(func::FuncOp main, addMain(from));
+    std::vector<ForeignValue> results;
+    for (auto [argument, value] : llvm::zip(from.getArguments(), main.getArguments()))
+      values_[argument] = ForeignValue{.tensor = value};
+    convertBlock(from.getBody().front(), results, 0);
+    if (!issues_.empty()) return failure();
+    SmallVector<Value> returned;
+    for (ForeignValue& result : results) returned.push_back(result.tensor);
+    func::ReturnOp::create(builder_, from.getLoc(), returned);
+    main.setType(builder_.getFunctionType(main.getArgumentTypes(), ValueRange(returned).getTypes()));
+    for (unsigned i = 0; i < from.getNumResults(); ++i)
+      if (mlir::Attribute name = from.getResultAttr(i, "hpu.name")) main.setResultAttr(i, "hpu.name", name);
+    removeDeadOps(main);
+    ir::DiagnosticCapture capture(&context_);
+    if (failed(verify(*module)))
+      return capture.status(StatusCode::kInternal, strCat("'", path_, "': the importer made an invalid module"));
+    return module;
+  }
+
+ private:
+  StatusOr<func::FuncOp> entry() {
+    func::FuncOp main, only;
+    int count = 0;
+    for (func::FuncOp function : source_.getOps<func::FuncOp>()) {
+      if (function.getName() == "main") main = function;
+      if (function.isPublic() && !function.isExternal()) only = function, ++count;
+    }
+    if (!main && count == 1) main = only;
+    if (!main || main.isExternal() || !main.getBody().hasOneBlock())
+      return invalidArgument(strCat("'", path_, "': needs a function @main with one block"));
+    return main;
+  }
+
+  StatusOr<func::FuncOp> addMain(func::FuncOp from) {
+    SmallVector<Type> types;
+    SmallVector<mlir::Attribute> names;
+    for (unsigned i = 0; i < from.getNumArguments(); ++i) {
+      auto name = from.getArgAttrOfType<StringAttr>(i, "hpu.name");
+      if (!name) name = builder_.getStringAttr("input" + Twine(i));
+      auto dims = from.getArgAttrOfType<ArrayAttr>(i, "hpu.dims");
+      auto type = dyn_cast<RankedTensorType>(from.getArgumentTypes()[i]);
+      if (!type) return invalidArgument(strCat("'", path_, "': argument ", i, " of @main is no ranked tensor"));
+      if (ir::elementType(type.getElementType()) == ElementType::kInvalid)
+        return unimplemented(strCat("'", path_, "': argument ", i, " of @main has the type ", textOf(type)));
+      ir::SymShape shape = ir::symShape(type);
+      for (unsigned d = 0; d < shape.size(); ++d) {
+        if (!shape[d].isFree() || shape[d].isNamed()) continue;
+        auto given = dims && d < dims.size() ? dyn_cast<StringAttr>(dims[d]) : StringAttr();
+        shape[d].symbol = given && !given.empty()
+                              ? given
+                              : builder_.getStringAttr(name.getValue() + "_dim" + Twine(d));
+      }
+      types.push_back(ir::tensorType(shape, type.getElementType()));
+      names.push_back(name);
+    }
+    auto main = func::FuncOp::create(builder_, from.getLoc(), "main", builder_.getFunctionType(types, {}));
+    builder_.setInsertionPointToStart(main.addEntryBlock());
+    for (unsigned i = 0; i < names.size(); ++i) main.setArgAttr(i, "hpu.name", names[i]);
+    return main;
+  }
+
+  static std::string textOf(Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  }
+
+  void report(Operation& op, Issue::Kind kind, std::string reason) {
+    issues_.push_back({kind, ir::locationText(op.getLoc()), op.getName().getStringRef().str(), {}, std::move(reason)});
+  }
+
+  void poison(Operation& op) {
+    for (Value result : op.getResults()) values_[result].poisoned = true;
+  }
+
+  void convertBlock(Block& block, std::vector<ForeignValue>& results, int depth) {
+    for (Operation& op : block) {
+      if (op.hasTrait<OpTrait::IsTerminator>()) {
+        for (Value operand : op.getOperands()) results.push_back(resultOf(op, operand));
+        return;
+      }
+      if (llvm::any_of(op.getOperands(), [&](Value operand) { return values_.lookup(operand).poisoned; })) {
+        // What is unsupported whatever it reads is said, too.
+        if (!isKnown(op)) report(op, Issue::Kind::kUnsupported, unknownReason(op));
+        poison(op);
+        continue;
+      }
+      convert(op, depth);
+    }
+  }
+
+  ForeignValue resultOf(Operation& op, Value operand) {
+    ForeignValue value = values_.lookup(operand);
+    if (value.poisoned || value.tensor) return value;
+    NodeDef def = nodeOf(op);
+    NodeContext node(builder_, def, 0, {}, {}, false);
+    MlirNode foreign(op, node, values_);
+    value.tensor = foreign.tensorOf(operand);
+    if (node.failed()) report(op, node.issue()->kind, node.issue()->reason);
+    return value;
+  }
+
+  bool isKnown(Operation& op) {
+    const StringRef name = op.getName().getStringRef();
+    return findForeignRow(name) || isScalarOp(op) || name == "tosa.const" || name == "arith.constant" ||
+           isa<linalg::LinalgOp>(op) || isa<func::CallOp>(op) || name.starts_with("hpu.");
+  }
+
+  std::string unknownReason(Operation& op) {
+    const StringRef name = op.getName().getStringRef();
+    if (name == "tosa.cond_if" || name == "tosa.while_loop") return "control flow that depends on data is not supported";
+    if (name == "tosa.custom")
+      return strCat("the custom op '", textOf(op.getInherentAttr("operator_name")), "' is not known");
+    return "this op is not supported";
+  }
+
+  static std::string textOf(std::optional<mlir::Attribute> attribute) {
+    auto text = dyn_cast_or_null<StringAttr>(attribute.value_or(mlir::Attribute()));
+    return text ? text.getValue().str() : std::string();
+  }
+
+  NodeDef nodeOf(Operation& op) {
+    NodeDef def;
+    def.name = ir::locationText(op.getLoc());
+    def.op = op.getName().getStringRef().str();
+    if (def.name.empty()) def.name = strCat(def.op, "_", count_);
+    ++count_;
+    def.outputs.assign(op.getNumResults(), "");
+    for (unsigned i = 0; i < op.getNumResults(); ++i) def.outputs[i] = strCat(def.name, ".", i);
+    return def;
+  }
+
+  void call(func::CallOp op, int depth) {
+    auto callee = source_.lookupSymbol<func::FuncOp>(op.getCallee());
+    std::vector<ForeignValue> results;
+    if (!callee || callee.isExternal() || !callee.getBody().hasOneBlock() || depth == kDeepestCall) {
+      report(*op, Issue::Kind::kUnsupported, strCat("a call of '", op.getCallee().str(), "', which has no body of one block, or calls itself"));
+      return poison(*op);
+    }
+    for (auto [argument, operand] : llvm::zip(callee.getArguments(), op.getOperands()))
+      values_[argument] = ForeignValue(values_.lookup(operand));
+    convertBlock(callee.getBody().front(), results, depth + 1);
+    for (auto [result, value] : llvm::zip(op.getResults(), results)) values_[result] = value;
+  }
+
+  void convert(Operation& op, int depth) {
+    if (auto called = dyn_cast<func::CallOp>(op)) return call(called, depth);
+    if (!isKnown(op)) {
+      report(op, Issue::Kind::kUnsupported, unknownReason(op));
+      return poison(op);
+    }
+    nodes_.push_back(nodeOf(op));
+    NodeContext node(builder_, nodes_.back(), 0, {}, std::vector<bool>(op.getNumResults(), true), false);
+    MlirNode foreign(op, node, values_);
+    ir::DiagnosticCapture capture(&context_);
+    emit(op, foreign);
+    if (!node.failed()) check(foreign);
+    if (node.failed()) {
+      report(op, node.issue()->kind, node.issue()->reason);
+      return poison(op);
+    }
+    for (unsigned i = 0; i < op.getNumResults(); ++i) values_[op.getResult(i)] = foreign.results()[i];
+  }
+
+  void emit(Operation& op, MlirNode& node) {
+    const StringRef name = op.getName().getStringRef();
+    if (name == "tosa.const" || name == "arith.constant") return constant(op, node);
+    if (const ForeignRow* row = findForeignRow(name)) return row->convert(node);
+    if (isScalarOp(op)) return scalar(op, node);
+    if (name.starts_with("hpu.")) return copy(op, node);
+    if (!convertStructured(node)) node.unsupported("this op is not supported");
+  }
+
+  /// An op of ours between theirs.
+  void copy(Operation& op, MlirNode& node) {
+    SmallVector<Value> operands;
+    for (size_t i = 0; i < node.numOperands(); ++i) operands.push_back(node.in(i));
+    if (node.failed()) return;
+    OperationState state(node.node().location(), op.getName());
+    state.addOperands(operands);
+    state.addAttributes(op.getAttrs());
+    if (op.getName().getStringRef() == "hpu.constant") {
+      state.addTypes(op.getResultTypes());
+      return node.set(0, builder_.create(state)->getResult(0));
+    }
+    FailureOr<Operation*> made =
+        ir::createCheckedOp(builder_, node.node().location(), op.getName().stripDialect(), operands, op.getAttrs());
+    if (failed(made)) return node.invalid("an op that does not fit its operands");
+    for (unsigned i = 0; i < op.getNumResults(); ++i) node.set(i, (*made)->getResult(i));
+  }
+
+  void constant(Operation& op, MlirNode& node) {
+    mlir::Attribute value = node.attribute(op.getName().getStringRef() == "tosa.const" ? "values" : "value");
+    const Type type = op.getResult(0).getType();
+    if (auto integer = dyn_cast<IntegerAttr>(value); integer && type.isIndex())
+      return node.setSizes(0, {DimExpr(integer.getInt())});
+    ForeignValue made;
+    if (auto number = dyn_cast<FloatAttr>(value)) {
+      made.splat = number.getValueAsDouble();
+      made.tensor = node.node().scalar(type, *made.splat);
+    } else if (auto integer = dyn_cast<IntegerAttr>(value)) {
+      if (ir::elementType(type) == ElementType::kInvalid)
+        return node.unsupported(strCat("a constant of type ", textOf(type)));
+      const APInt bits = integer.getValue();
+      made.splat = static_cast<double>(type.isInteger(1) ? static_cast<int64_t>(bits.getZExtValue()) : bits.getSExtValue());
+      // Not by the way of a double, which has no 64 bits.
+      interp::Tensor wide = interp::Tensor::of<int64_t>(ElementType::kI64, {}, {static_cast<int64_t>(*made.splat)});
+      if (bits.getBitWidth() == 64) {
+        wide = interp::Tensor::of<int64_t>(ElementType::kI64, {}, {bits.getSExtValue()});
+        made.tensor = node.node().constantTensor(wide);
+      } else {
+        made.tensor = node.node().scalar(type, *made.splat);
+      }
+    } else if (auto elements = dyn_cast<ElementsAttr>(value)) {
+      StatusOr<interp::Tensor> tensor = interp::tensorOf(elements);
+      if (!tensor.ok()) return node.unsupported(std::string(tensor.status().message()));
+      if (auto dense = dyn_cast<DenseElementsAttr>(value); dense && dense.isSplat() && tensor->count() > 0)
+        made.splat = tensor->number(0);
+      made.tensor = node.node().constantTensor(*tensor);
+    } else {
+      return node.unsupported("this kind of constant");
+    }
+    node.set(0, std::move(made));
+  }
+
+  /// An op of arith or math on tensors, or on indices.
+  void scalar(Operation& op, MlirNode& node) {
+    if (op.getNumResults() == 1 && op.getResult(0).getType().isIndex() && op.getNumOperands() == 2) {
+      std::optional<Sizes> a = node.sizes(op.getOperand(0)), b = node.sizes(op.getOperand(1));
+      if (!a || !b || !(*a)[0] || !(*b)[0]) return node.unsupported("arithmetic of indices that are not known");
+      const DimExpr &x = *(*a)[0], &y = *(*b)[0];
+      const StringRef name = op.getName().stripDialect();
+      Size size = name == "addi"    ? x.plus(y)
+                  : name == "subi"  ? x.minus(y)
+                  : name == "muli"  ? x.times(y)
+                  : name == "maxsi" ? DimExpr::max(x, y)
+                  : name == "minsi" ? DimExpr::min(x, y)
+                  : (name == "divsi" || name == "divui") ? x.floorDiv(y)
+                  : (name == "remsi" || name == "remui") ? x.mod(y)
+                                                         : std::nullopt;
+      if (!size) return node.unsupported("this arithmetic of indices");
+      return node.setSizes(0, {size});
+    }
+    SmallVector<Value> operands;
+    for (size_t i = 0; i < node.numOperands(); ++i) operands.push_back(node.in(i));
+    if (!node.failed()) node.set(0, convertScalarOp(node, op, operands));
+  }
+
+  /// What was made has the type that the file declares.
+  void check(MlirNode& node) {
+    for (unsigned i = 0; i < node.source().getNumResults(); ++i) {
+      const ForeignValue& made = node.results()[i];
+      if (!made.tensor) {
+        if (!made.sizes && !made.undefined) node.unsupported("a result that could not be made");
+        continue;
+      }
+      auto have = NodeContext::typeOf(made.tensor);
+      const Type declared = node.source().getResult(i).getType();
+      const bool isSame =
+          have.getElementType() == getElementTypeOrSelf(declared) || getElementTypeOrSelf(declared).isIndex();
+      auto ranked = dyn_cast<RankedTensorType>(declared);
+      const bool fits = !ranked || succeeded(verifyCompatibleShape(have.getShape(), ranked.getShape()));
+      if (!isSame || !fits)
+        node.unsupported(strCat("a result declared as ", textOf(declared), " that would be ", ir::typeToString(have)));
+    }
+  }
+
+  static void removeDeadOps(func::FuncOp main) {
+    for (Operation& op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
+      if (!op.hasTrait<OpTrait::IsTerminator>() && op.use_empty()) op.erase();
+  }
+
+  Status failure() const {
+    constexpr size_t kMostIssues = 200;
+    bool isUnsupported = false, isFree = false;
+    std::string lines;
+    for (size_t i = 0; i < issues_.size(); ++i) {
+      const Issue& issue = issues_[i];
+      isUnsupported |= issue.kind == Issue::Kind::kUnsupported;
+      isFree |= issue.kind == Issue::Kind::kFreeDimension;
+      const std::string text =
+          base::clipped(strCat(issue.op, issue.node.empty() ? "" : " at " + issue.node, ": ", issue.reason));
+      if (issues_.size() == 1) lines = text;
+      else if (i < kMostIssues) lines += "\n  " + text;
+      else if (i == kMostIssues) lines += strCat("\n  and ", issues_.size() - kMostIssues, " more");
+    }
+    return Status(isUnsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument,
+                  issues_.size() == 1
+                      ? strCat("'", path_, "': ", lines, isFree ? "; give the dimensions sizes in the file" : "")
+                      : strCat("'", path_, "': ", issues_.size(), " problems:", lines));
+  }
+
+  ModuleOp source_;
+  const std::string& path_;
+  MLIRContext& context_;
+  OpBuilder builder_;
+  ForeignValues values_;
+  std::deque<NodeDef> nodes_;
+  std::vector<Issue> issues_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+StatusOr<OwningModule> convertForeignModule(ModuleOp source, const std::string& path) {
+  return ForeignImporter(source, path).run();
+}
+
+std::string foreignOpsDocument() {
+  std::string text;
+  for (ArrayRef<ForeignRow> rows : {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(),
+                                    linalgWindowRows(), tensorRows()})
+    for (const ForeignRow& row : rows) text += strCat("| ", row.op, " | ", row.limits, " |\n");
+  return text;
+}
+
+}  // namespace hpu::importer
