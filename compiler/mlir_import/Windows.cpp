@@ -108,16 +108,17 @@ void transposeConv2d(MlirNode& n) {
 Value convVolume(MlirNode& n, Value x, Value w, const Ints& strides, const Ints& dilations, const Ints& before,
                  const Ints& after) {
   return n.compose({x, w}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
-    hpu::Value input = e.transpose(in[0], {0, 4, 1, 2, 3}), weights = e.transpose(in[1], {0, 4, 1, 2, 3});
+    hpu::Value weights = e.transpose(in[1], {1, 2, 3, 4, 0});
     compose::ConvWindow window;
-    Shape y{e.dim(input, 0), e.dim(weights, 0)};
+    Shape y{e.dim(in[0], 0)};
     for (size_t d = 0; d < 3; ++d) {
-      window.kernel[d] = e.dim(weights, static_cast<int64_t>(d) + 2);
+      window.kernel[d] = e.dim(weights, static_cast<int64_t>(d));
       window.stride[d] = strides[d], window.dilation[d] = dilations[d];
       window.before[d] = before[d], window.after[d] = after[d];
-      y.push_back((e.dim(input, static_cast<int64_t>(d) + 2) + before[d] + after[d] - window.span(d)) / strides[d] + 1);
+      y.push_back((e.dim(in[0], static_cast<int64_t>(d) + 1) + before[d] + after[d] - window.span(d)) / strides[d] + 1);
     }
-    return e.transpose(compose::convolve(e, input, weights, window, y), {0, 2, 3, 4, 1});
+    y.push_back(e.dim(weights, 4));
+    return compose::convolve(e, in[0], weights, window, y);
   });
 }
 

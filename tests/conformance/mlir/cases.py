@@ -114,10 +114,10 @@ case("tosa_table", "%y = tosa.table %0, %1 : ($0, $1) -> $0", [ints(4, 6, kind=n
 case("tosa_table_i16", "%y = tosa.table %0, %1 : ($0, $1) -> tensor<4x6xi32>",
      [ints(4, 6, kind=np.int16, low=-32768, high=32767), ints(513, kind=np.int16, low=-30000, high=30000)], "tensor<4x6xi32>")
 RESCALE = (const("m", "[1073741824, 1518500250]", "i32", 2) + const("s", "[33, 38]", "i8", 2) + const("i", 3, "i8") + const("o", -2, "i8") +
-           "%y = tosa.rescale %0, %m, %s, %i, %o {{scale32 = true, rounding_mode = {0}, per_channel = true, input_unsigned = false, "
-           "output_unsigned = false}} : ($0, tensor<2xi32>, tensor<2xi8>, tensor<1xi8>, tensor<1xi8>) -> $0")
+           "%y = tosa.rescale %0, %m, %s, %i, %o {scale32 = true, rounding_mode = MODE, per_channel = true, input_unsigned = false, "
+           "output_unsigned = false} : ($0, tensor<2xi32>, tensor<2xi8>, tensor<1xi8>, tensor<1xi8>) -> $0")
 for mode in "SINGLE_ROUND", "DOUBLE_ROUND":
-    case(f"tosa_rescale_{mode.lower()}", RESCALE.format(mode), [ints(9, 2, kind=np.int8, low=-128, high=127)], "tensor<9x2xi8>")
+    case(f"tosa_rescale_{mode.lower()}", RESCALE.replace("MODE", mode), [ints(9, 2, kind=np.int8, low=-128, high=127)], "tensor<9x2xi8>")
 
 # ---- tosa: reductions, movement ----------------------------------------------------------------------
 for op in "sum max min product".split():
