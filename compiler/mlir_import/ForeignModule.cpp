@@ -44,8 +44,8 @@ bool isForeign(ModuleOp module) {
 }
 
 const ForeignRow* findForeignRow(StringRef op) {
-  for (ArrayRef<ForeignRow> rows : {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(),
-                                    linalgWindowRows(), tensorRows()})
+  for (ArrayRef<ForeignRow> rows :
+       {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(), linalgWindowRows(), tensorRows()})
     for (const ForeignRow& row : rows)
       if (op == row.op) return &row;
   return nullptr;
@@ -54,6 +54,7 @@ const ForeignRow* findForeignRow(StringRef op) {
 namespace {
 
 constexpr int kDeepestCall = 64;
+constexpr int kMostOps = 1 << 20;  // Calls of calls would be without end.
 
 class ForeignImporter {
  public:
@@ -112,9 +113,7 @@ class ForeignImporter {
       for (unsigned d = 0; d < shape.size(); ++d) {
         if (!shape[d].isFree() || shape[d].isNamed()) continue;
         auto given = dims && d < dims.size() ? dyn_cast<StringAttr>(dims[d]) : StringAttr();
-        shape[d].symbol = given && !given.empty()
-                              ? given
-                              : builder_.getStringAttr(name.getValue() + "_dim" + Twine(d));
+        shape[d].symbol = given && !given.empty() ? given : builder_.getStringAttr(name.getValue() + "_dim" + Twine(d));
       }
       types.push_back(ir::tensorType(shape, type.getElementType()));
       names.push_back(name);
@@ -151,6 +150,11 @@ class ForeignImporter {
         poison(op);
         continue;
       }
+      if (++converted_ > kMostOps) {
+        if (converted_ == kMostOps + 1) report(op, Issue::Kind::kUnsupported, "a model of so many ops");
+        poison(op);
+        continue;
+      }
       convert(op, depth);
     }
   }
@@ -174,7 +178,8 @@ class ForeignImporter {
 
   std::string unknownReason(Operation& op) {
     const StringRef name = op.getName().getStringRef();
-    if (name == "tosa.cond_if" || name == "tosa.while_loop") return "control flow that depends on data is not supported";
+    if (name == "tosa.cond_if" || name == "tosa.while_loop")
+      return "control flow that depends on data is not supported";
     if (name == "tosa.custom")
       return strCat("the custom op '", textOf(op.getInherentAttr("operator_name")), "' is not known");
     return "this op is not supported";
@@ -199,8 +204,10 @@ class ForeignImporter {
   void call(func::CallOp op, int depth) {
     auto callee = source_.lookupSymbol<func::FuncOp>(op.getCallee());
     std::vector<ForeignValue> results;
+    if (converted_ > kMostOps) return poison(*op);
     if (!callee || callee.isExternal() || !callee.getBody().hasOneBlock() || depth == kDeepestCall) {
-      report(*op, Issue::Kind::kUnsupported, strCat("a call of '", op.getCallee().str(), "', which has no body of one block, or calls itself"));
+      report(*op, Issue::Kind::kUnsupported,
+             strCat("a call of '", op.getCallee().str(), "', which has no body of one block, or calls itself"));
       return poison(*op);
     }
     for (auto [argument, operand] : llvm::zip(callee.getArguments(), op.getOperands()))
@@ -268,7 +275,8 @@ class ForeignImporter {
       if (ir::elementType(type) == ElementType::kInvalid)
         return node.unsupported(strCat("a constant of type ", textOf(type)));
       const APInt bits = integer.getValue();
-      made.splat = static_cast<double>(type.isInteger(1) ? static_cast<int64_t>(bits.getZExtValue()) : bits.getSExtValue());
+      made.splat =
+          static_cast<double>(type.isInteger(1) ? static_cast<int64_t>(bits.getZExtValue()) : bits.getSExtValue());
       // Not by the way of a double, which has no 64 bits.
       interp::Tensor wide = interp::Tensor::of<int64_t>(ElementType::kI64, {}, {static_cast<int64_t>(*made.splat)});
       if (bits.getBitWidth() == 64) {
@@ -296,11 +304,11 @@ class ForeignImporter {
       if (!a || !b || !(*a)[0] || !(*b)[0]) return node.unsupported("arithmetic of indices that are not known");
       const DimExpr &x = *(*a)[0], &y = *(*b)[0];
       const StringRef name = op.getName().stripDialect();
-      Size size = name == "addi"    ? x.plus(y)
-                  : name == "subi"  ? x.minus(y)
-                  : name == "muli"  ? x.times(y)
-                  : name == "maxsi" ? DimExpr::max(x, y)
-                  : name == "minsi" ? DimExpr::min(x, y)
+      Size size = name == "addi"                         ? x.plus(y)
+                  : name == "subi"                       ? x.minus(y)
+                  : name == "muli"                       ? x.times(y)
+                  : name == "maxsi"                      ? DimExpr::max(x, y)
+                  : name == "minsi"                      ? DimExpr::min(x, y)
                   : (name == "divsi" || name == "divui") ? x.floorDiv(y)
                   : (name == "remsi" || name == "remui") ? x.mod(y)
                                                          : std::nullopt;
@@ -346,9 +354,12 @@ class ForeignImporter {
       isFree |= issue.kind == Issue::Kind::kFreeDimension;
       const std::string text =
           base::clipped(strCat(issue.op, issue.node.empty() ? "" : " at " + issue.node, ": ", issue.reason));
-      if (issues_.size() == 1) lines = text;
-      else if (i < kMostIssues) lines += "\n  " + text;
-      else if (i == kMostIssues) lines += strCat("\n  and ", issues_.size() - kMostIssues, " more");
+      if (issues_.size() == 1)
+        lines = text;
+      else if (i < kMostIssues)
+        lines += "\n  " + text;
+      else if (i == kMostIssues)
+        lines += strCat("\n  and ", issues_.size() - kMostIssues, " more");
     }
     return Status(isUnsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument,
                   issues_.size() == 1
@@ -363,7 +374,8 @@ class ForeignImporter {
   ForeignValues values_;
   std::deque<NodeDef> nodes_;
   std::vector<Issue> issues_;
-  int count_ = 0;
+  int count_ = 0;  ///< Of the ops without a place.
+  int converted_ = 0;
 };
 
 }  // namespace
@@ -373,10 +385,30 @@ StatusOr<OwningModule> convertForeignModule(ModuleOp source, const std::string& 
 }
 
 std::string foreignOpsDocument() {
-  std::string text;
-  for (ArrayRef<ForeignRow> rows : {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(),
-                                    linalgWindowRows(), tensorRows()})
+  std::string text =
+      "# MLIR in tosa and linalg\n\n"
+      "Generated from the importer's tables (`compiler/mlir_import`). `hpu-compile model.mlir`, `hpu::importMlir` and "
+      "Python's "
+      "`openhpu.compile` take text\nand bytecode of MLIR 22 in these dialects, on tensors, beside the hpu dialect "
+      "(`dialects/hpu.md`), and mixtures of all.\n\n"
+      "The model is the function `main`, or the only public one; functions of one block that it calls become part of "
+      "it. "
+      "Arguments have the names of their\nattribute `hpu.name`, results too. Sizes that are `?` are free dimensions, "
+      "named "
+      "by the argument's attribute `hpu.dims`\n(`{hpu.dims = [\"batch\", \"\"]}`), else `input0_dim1`: `--dim "
+      "batch=8`, or "
+      "bounds, gives them sizes. Every op that is not supported is told by name and place,\nall at once.\n\n"
+      "Any structured op of linalg converts by its maps, iterators and body: all named elementwise ops, products, "
+      "`generic`, `map`, `reduce`, `broadcast`,\n`transpose`, `fill`. Maps are permutations of loops or leave some "
+      "out; a "
+      "reduction is a sum, product, maximum, minimum, or a logical and, or;\nsums of products go to the matrix engine. "
+      "Ops of "
+      "`arith` and `math` are taken on tensors and in bodies. Integers of 8 bits are multiplied exactly.\n\n"
+      "| op | limits |\n|---|---|\n";
+  for (ArrayRef<ForeignRow> rows :
+       {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(), linalgWindowRows(), tensorRows()})
     for (const ForeignRow& row : rows) text += strCat("| ", row.op, " | ", row.limits, " |\n");
+  text += "\n`tests/conformance/mlir/upstream_ops.py` compares functions of them with upstream's own lowering.\n";
   return text;
 }
 

@@ -178,7 +178,7 @@ Value MlirNode::compose(const std::vector<Value>& inputs,
 
 namespace {
 
-constexpr double kExact = 16777216;      // Sums below 2^24 are exact in f32.
+constexpr double kExact = 16777216;  // Sums below 2^24 are exact in f32.
 constexpr int64_t kMostPieces = 64;
 
 }  // namespace

@@ -23,11 +23,11 @@ using Sizes = std::vector<Size>;
 
 /// What stands for a value of the source module.
 struct ForeignValue {
-  Value tensor;                   ///< Of the hpu dialect; rank 0 for a scalar.
-  std::optional<Sizes> sizes;     ///< Of an index (one) or a shape of tosa.
+  Value tensor;                           ///< Of the hpu dialect; rank 0 for a scalar.
+  std::optional<Sizes> sizes;             ///< Of an index (one) or a shape of tosa.
   std::optional<ir::SymShape> undefined;  ///< A tensor without contents, of this shape.
-  std::optional<double> splat;    ///< All elements are this number.
-  bool poisoned = false;          ///< Comes from an op that could not be converted.
+  std::optional<double> splat;            ///< All elements are this number.
+  bool poisoned = false;                  ///< Comes from an op that could not be converted.
 };
 using ForeignValues = llvm::DenseMap<Value, ForeignValue>;
 
@@ -104,9 +104,9 @@ class MlirNode {
   /// v limited to [low, high].
   Value clip(Value v, double low, double high) { return op("clip", v, {{"min", low}, {"max", high}}); }
   /// A formula of src/compose; null after a failure.
-  std::vector<Value> compose(const std::vector<Value>& inputs, size_t outputs,
-                             const std::function<std::vector<hpu::Value>(compose::Emitter&,
-                                                                         const std::vector<hpu::Value>&)>& formula);
+  std::vector<Value> compose(
+      const std::vector<Value>& inputs, size_t outputs,
+      const std::function<std::vector<hpu::Value>(compose::Emitter&, const std::vector<hpu::Value>&)>& formula);
   Value compose(const std::vector<Value>& inputs,
                 const std::function<hpu::Value(compose::Emitter&, const std::vector<hpu::Value>&)>& formula);
 

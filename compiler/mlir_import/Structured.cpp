@@ -52,8 +52,8 @@ class Structured {
     mlir::Block& body = *op_.getBlock();
     auto yield = body.getTerminator();
     for (unsigned k = 0; k < op_.getNumDpsInits(); ++k) {
-      Value result = op_.getNumReductionLoops() == 0 ? pointwise(yield->getOperand(k), k)
-                                                     : reduction(yield->getOperand(k), k);
+      Value result =
+          op_.getNumReductionLoops() == 0 ? pointwise(yield->getOperand(k), k) : reduction(yield->getOperand(k), k);
       if (n_.failed() || !result) return;
       ForeignValue made{.tensor = result};
       if (mlir::isa<mlir::linalg::FillOp>(op_.getOperation())) made.splat = n_.splat(op_->getOperand(0));
@@ -122,7 +122,8 @@ class Structured {
     for (size_t d = 0; d < maps_[i].size(); ++d) {
       if (maps_[i][d] >= 0) continue;
       perm.push_back(static_cast<int64_t>(d));
-      if (n_.typeOf(v).getDimSize(static_cast<unsigned>(d)) != 1) v = n_.node().sliceDim(v, static_cast<int64_t>(d), 0, 1);
+      if (n_.typeOf(v).getDimSize(static_cast<unsigned>(d)) != 1)
+        v = n_.node().sliceDim(v, static_cast<int64_t>(d), 0, 1);
     }
     for (int64_t loop = 0; loop < static_cast<int64_t>(loops_); ++loop)
       for (size_t d = 0; d < maps_[i].size(); ++d)
@@ -139,6 +140,12 @@ class Structured {
   }
 
   SmallBitVector loopsOf(Value scalar) {
+    if (auto found = used_.find(scalar); found != used_.end()) return found->second;
+    SmallBitVector used = findLoops(scalar);
+    return used_[scalar] = used;
+  }
+
+  SmallBitVector findLoops(Value scalar) {
     SmallBitVector used(loops_);
     if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(scalar)) {
       if (argument.getOwner() == op_.getBlock())
@@ -156,11 +163,13 @@ class Structured {
     return used;
   }
 
+  /// In the body, whose ops are in order.
   bool depends(Value scalar, Value on) {
-    if (scalar == on) return true;
-    mlir::Operation* def = scalar.getDefiningOp();
-    if (!def || def->getBlock() != op_.getBlock()) return false;
-    return llvm::any_of(def->getOperands(), [&](Value operand) { return depends(operand, on); });
+    llvm::DenseSet<Value> reached{on};
+    for (mlir::Operation& op : *op_.getBlock())
+      if (llvm::any_of(op.getOperands(), [&](Value operand) { return reached.contains(operand); }))
+        for (Value result : op.getResults()) reached.insert(result);
+    return reached.contains(scalar);
   }
 
   /// A scalar of the body as a tensor over the loops.
@@ -183,9 +192,10 @@ class Structured {
       mlir::Type type = scalar.getType();
       if (auto f = mlir::dyn_cast<mlir::FloatAttr>(number)) value = n_.node().scalar(type, f.getValueAsDouble());
       if (auto i = mlir::dyn_cast<mlir::IntegerAttr>(number))
-        value = n_.node().scalar(type.isIndex() ? n_.i64() : type,
-                                 static_cast<double>(type.isInteger(1) ? static_cast<int64_t>(i.getValue().getZExtValue())
-                                                                       : i.getValue().getSExtValue()));
+        value =
+            n_.node().scalar(type.isIndex() ? n_.i64() : type,
+                             static_cast<double>(type.isInteger(1) ? static_cast<int64_t>(i.getValue().getZExtValue())
+                                                                   : i.getValue().getSExtValue()));
     } else {
       std::vector<Value> operands;
       for (Value operand : def->getOperands()) operands.push_back(evaluate(operand));
@@ -200,7 +210,8 @@ class Structured {
     ir::SymShape inner;
     Ints order;
     for (size_t loop = 0; loop < loops_; ++loop)
-      if (llvm::is_contained(map, static_cast<int64_t>(loop))) order.push_back(static_cast<int64_t>(loop)), inner.push_back(sizes_[loop]);
+      if (llvm::is_contained(map, static_cast<int64_t>(loop)))
+        order.push_back(static_cast<int64_t>(loop)), inner.push_back(sizes_[loop]);
     v = n_.expand(v, inner);
     Ints perm;
     ir::SymShape shape;
@@ -233,7 +244,8 @@ class Structured {
     if ((join->getOperand(0) != before && join->getOperand(1) != before) || depends(added, before))
       return n_.unsupported("a reduction whose body reads what was there more than once"), Value();
     const bool isLogical = getElementTypeOrSelf(added.getType()).isInteger(1);
-    if ((llvm::StringRef(combiner->elementwise) == "or" || llvm::StringRef(combiner->elementwise) == "and") && !isLogical)
+    if ((llvm::StringRef(combiner->elementwise) == "or" || llvm::StringRef(combiner->elementwise) == "and") &&
+        !isLogical)
       return n_.unsupported("a reduction by bitwise 'and', 'or'"), Value();
 
     Value total = llvm::StringRef(combiner->reduction) == "reduce_sum" ? product(added, output) : Value();
@@ -273,8 +285,7 @@ class Structured {
       return magnitude(def->getOperand(0)) + magnitude(def->getOperand(1));
     if (!scalar.getType().isInteger()) return INFINITY;
     // A zero point is a scalar operand.
-    if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(scalar);
-        argument && argument.getOwner() == op_.getBlock())
+    if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(scalar); argument && argument.getOwner() == op_.getBlock())
       if (std::optional<double> number = n_.splat(op_->getOperand(argument.getArgNumber()))) return std::abs(*number);
     return std::ldexp(1.0, scalar.getType().getIntOrFloatBitWidth() - 1);
   }
@@ -295,8 +306,10 @@ class Structured {
       if (a && b) {
         (sums ? summed : batch).push_back(l);
       } else if (a || b) {
-        if (sums) own[a ? 0 : 1].push_back(l);
-        else (a ? rows : columns).push_back(l);
+        if (sums)
+          own[a ? 0 : 1].push_back(l);
+        else
+          (a ? rows : columns).push_back(l);
       } else {
         return {};
       }
@@ -354,6 +367,7 @@ class Structured {
   std::vector<Ints> maps_;
   ir::SymShape sizes_;
   llvm::DenseMap<Value, Value> made_;
+  llvm::DenseMap<Value, SmallBitVector> used_;
 };
 
 }  // namespace

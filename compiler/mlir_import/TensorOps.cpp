@@ -121,7 +121,8 @@ void insertSlice(MlirNode& n) {
   if (!piece || !whole || !starts || !sizes || !steps) return;
   ir::SymShape shape;
   for (int64_t size : *sizes) shape.push_back({size});
-  compose::Region region{{starts->begin(), starts->end()}, {sizes->begin(), sizes->end()}, {steps->begin(), steps->end()}};
+  compose::Region region{
+      {starts->begin(), starts->end()}, {sizes->begin(), sizes->end()}, {steps->begin(), steps->end()}};
   n.set(0, n.compose({whole, n.reshape(piece, shape)}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
     return compose::insertRegion(e, in[0], in[1], region);
   }));

@@ -106,7 +106,8 @@ void clz(MlirNode& n) {
   // The highest bits are looked at in halves; where they are 0 the number moves up.
   Value rest = n.bitcast(x, bits), count = n.op("sub", {rest, rest});
   for (int64_t part = width / 2; part >= 1; part /= 2) {
-    Value isZero = n.op("equal", {n.op("shift_right", {rest, n.scalarLike(rest, width - part)}), n.scalarLike(rest, 0)});
+    Value isZero =
+        n.op("equal", {n.op("shift_right", {rest, n.scalarLike(rest, width - part)}), n.scalarLike(rest, 0)});
     count = n.op("where", {isZero, n.op("add", {count, n.scalarLike(count, part)}), count});
     rest = n.op("where", {isZero, n.op("shift_left", {rest, n.scalarLike(rest, part)}), rest});
   }
@@ -120,15 +121,16 @@ void castTo(MlirNode& n) {
   if (!x) return;
   const mlir::Type from = n.elementOf(x), to = n.resultElement();
   if (from == to) return n.set(0, x);
-  if (to.isInteger(1))
-    return n.set(0, n.notOf(n.op("equal", {x, n.scalarLike(x, 0)})));
+  if (to.isInteger(1)) return n.set(0, n.notOf(n.op("equal", {x, n.scalarLike(x, 0)})));
   if (n.isFloat(x) && !n.isFloat(to)) {
     // To nearest even, and kept within the range.
     const auto [low, high] = rangeOf(to);
     Value wide = n.cast(x, n.f32());
     Value rounded = n.op("round", wide);
     // 2^31 - 1 is no f32: what is not below 2^31 is the largest number.
-    Value whole = n.cast(n.clip(rounded, low, static_cast<float>(high) > high ? std::nextafter(static_cast<float>(high), 0.0F) : high), to);
+    Value whole = n.cast(
+        n.clip(rounded, low, static_cast<float>(high) > high ? std::nextafter(static_cast<float>(high), 0.0F) : high),
+        to);
     Value above = n.op("greater_equal", {rounded, n.scalarLike(rounded, high)});
     Value largest = n.cast(n.node().scalar(n.i64(), high), to);
     return n.set(0, n.op("where", {above, largest, whole}));
@@ -141,8 +143,7 @@ void table(MlirNode& n) {
   if (!x || !entries) return;
   const unsigned width = n.elementOf(x).getIntOrFloatBitWidth();
   Value at = n.cast(x, n.i32());
-  if (width == 8)
-    return n.set(0, n.op("gather", {entries, n.op("add", {at, n.scalarLike(at, 128)})}, {{"axis", 0}}));
+  if (width == 8) return n.set(0, n.op("gather", {entries, n.op("add", {at, n.scalarLike(at, 128)})}, {{"axis", 0}}));
   if (width != 16) return n.unsupported(strCat("a table for elements of ", width, " bits"));
   // 513 entries, 128 steps between two of them.
   Value seven = n.scalarLike(at, 7);
@@ -167,9 +168,7 @@ Value centredAs64(MlirNode& n, Value x, size_t zeroPoint, bool isUnsigned) {
   if (!x) return {};
   Value zero = n.in(zeroPoint);
   if (!zero) return {};
-  auto wide = [&](Value v) {
-    return n.cast(isUnsigned ? n.bitcast(v, n.unsignedOf(n.elementOf(v))) : v, n.i64());
-  };
+  auto wide = [&](Value v) { return n.cast(isUnsigned ? n.bitcast(v, n.unsignedOf(n.elementOf(v))) : v, n.i64()); };
   return n.op("sub", {wide(x), n.reshape(wide(zero), {})});
 }
 
@@ -192,7 +191,8 @@ void rescale(MlirNode& n) {
   const mlir::Type to = n.resultElement(), bits = isUnsigned ? n.unsignedOf(to) : to;
   Value zero = n.in(4);
   if (!zero || !scaled) return;
-  zero = n.reshape(n.cast(n.bitcast(zero, isUnsigned ? n.unsignedOf(n.elementOf(zero)) : n.elementOf(zero)), n.i64()), {});
+  zero =
+      n.reshape(n.cast(n.bitcast(zero, isUnsigned ? n.unsignedOf(n.elementOf(zero)) : n.elementOf(zero)), n.i64()), {});
   const auto [low, high] = rangeOf(to, isUnsigned);
   n.set(0, n.bitcast(n.cast(n.clip(n.op("add", {scaled, zero}), low, high), bits), to));
 }

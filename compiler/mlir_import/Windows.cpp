@@ -35,10 +35,10 @@ Value conv(MlirNode& n, Value x, Value w, const Ints& strides, const Ints& dilat
            bool isExact) {
   if (!x || !w) return {};
   if (isExact)
-    return n.exactConv2d(x, w, 255.0 * 255.0,
-                         {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups},
-                          {"exact", true}},
-                         groups != 1);
+    return n.exactConv2d(
+        x, w, 255.0 * 255.0,
+        {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}, {"exact", true}},
+        groups != 1);
   return n.op("conv2d", {x, w}, {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}});
 }
 
@@ -81,8 +81,11 @@ void transposeConv2d(MlirNode& n) {
   }
   const Ints pads = n.ints("out_pad");
   Value y = n.op("conv_transpose2d", {x, w},
-                 {{"strides", n.ints("stride")}, {"dilations", Ints{1, 1}}, {"pads", Ints{0, 0, 0, 0}},
-                  {"output_padding", Ints{0, 0}}, {"groups", 1}});
+                 {{"strides", n.ints("stride")},
+                  {"dilations", Ints{1, 1}},
+                  {"pads", Ints{0, 0, 0, 0}},
+                  {"output_padding", Ints{0, 0}},
+                  {"groups", 1}});
   // What is to be added around the result, or cut off.
   Ints low{0, 0, pads[0], pads[2]}, high{0, 0, pads[1], pads[3]};
   Ints more, after;
@@ -127,7 +130,9 @@ void conv3d(MlirNode& n) {
   if (!x || !w) return;
   if (!n.isFloat(x)) return n.unsupported("integers");
   const Ints pad = n.ints("pad");
-  finish(n, convVolume(n, x, w, n.ints("stride"), n.ints("dilation"), {pad[0], pad[2], pad[4]}, {pad[1], pad[3], pad[5]}), 2);
+  finish(n,
+         convVolume(n, x, w, n.ints("stride"), n.ints("dilation"), {pad[0], pad[2], pad[4]}, {pad[1], pad[3], pad[5]}),
+         2);
 }
 
 void maxPool(MlirNode& n) {
@@ -137,7 +142,9 @@ void maxPool(MlirNode& n) {
     x = n.op("where", {n.op("is_nan", x), n.scalarLike(x, -INFINITY), x});
   const mlir::Type element = n.elementOf(x);
   Value y = n.op("max_pool2d", n.transpose(n.isFloat(x) ? x : n.cast(x, n.f32()), kToChannelsFirst),
-                 {{"kernel", n.ints("kernel")}, {"strides", n.ints("stride")}, {"dilations", Ints{1, 1}},
+                 {{"kernel", n.ints("kernel")},
+                  {"strides", n.ints("stride")},
+                  {"dilations", Ints{1, 1}},
                   {"pads", padsOf(n.ints("pad"))}});
   n.set(0, n.cast(n.transpose(y, kToChannelsLast), element));
 }
@@ -147,7 +154,9 @@ void avgPool(MlirNode& n) {
   if (!x) return;
   if (!n.isFloat(x)) return n.unsupported("averages of integers");
   Value y = n.op("avg_pool2d", n.transpose(x, kToChannelsFirst),
-                 {{"kernel", n.ints("kernel")}, {"strides", n.ints("stride")}, {"dilations", Ints{1, 1}},
+                 {{"kernel", n.ints("kernel")},
+                  {"strides", n.ints("stride")},
+                  {"dilations", Ints{1, 1}},
                   {"pads", padsOf(n.ints("pad"))}});
   n.set(0, n.transpose(y, kToChannelsLast));
 }
@@ -192,9 +201,13 @@ void resize(MlirNode& n) {
   Value y = n.compose({wide}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
     hpu::Value v = in[0];
     for (int64_t d = 0; d < 2; ++d) {
+      // All of them are far from the ends of their range, whatever the file says.
+      for (int64_t number : {(*scale)[2 * d], (*scale)[2 * d + 1], (*offset)[d], (*border)[d]})
+        if (std::abs(number) > compose::kMostTerms) return e.fail("a scale, offset or border that is too large");
       const int64_t size = e.dim(v, d + 1), up = (*scale)[2 * d], down = (*scale)[2 * d + 1];
       if (up < 1 || down < 1) return e.fail("a scale below 1");
       const int64_t out = ((size - 1) * up - (*offset)[d] + (*border)[d]) / down + 1;
+      if (out < 1 || out > compose::kMostTerms) return e.fail("a result that is too large");
       v = compose::gatherTerms(e, v, d + 1, axisTerms(size, out, up, down, (*offset)[d], isNearest, isInteger));
     }
     return v;
@@ -255,8 +268,8 @@ void namedConv(MlirNode& n) {
   if (!x || !w) return;
   const bool multiplies = isDepthwise && filter.contains('m');
   const bool hasLeadingChannels = isDepthwise && in[1] == 'c';
-  llvm::StringRef to = isDepthwise ? (multiplies ? (isFlat ? "cmw" : "cmhw") : (isFlat ? "cw" : "chw"))
-                                   : (isFlat ? "fcw" : "fchw");
+  llvm::StringRef to =
+      isDepthwise ? (multiplies ? (isFlat ? "cmw" : "cmhw") : (isFlat ? "cw" : "chw")) : (isFlat ? "fcw" : "fchw");
   std::string letters = filter.str();
   if (letters.size() != to.size() || letters.find_first_not_of("fchwm") != std::string::npos)
     return n.unsupported("this order of dimensions");
@@ -306,7 +319,7 @@ void namedPool(MlirNode& n) {
   const bool isFlat = in.size() == 3;
   const llvm::StringRef first = isFlat ? "ncw" : "nchw";
   Ints kernel(window.getShape()), strides = n.ints("strides", Ints(kernel.size(), 1)),
-      dilations = n.ints("dilations", Ints(kernel.size(), 1));
+                                  dilations = n.ints("dilations", Ints(kernel.size(), 1));
   x = n.transpose(n.isFloat(x) ? x : n.cast(x, n.f32()), order(in, first));
   if (!x) return;
   ir::SymShape image = n.shape(x);

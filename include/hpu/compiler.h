@@ -125,7 +125,7 @@ inline StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions&
   return importOnnx(path, options, sizeof(CompileOptions), unsupported);
 }
 
-/// Reads MLIR text or bytecode in the hpu dialect.
+/// Reads MLIR text or bytecode in the hpu dialect, or in tosa and linalg (docs/mlir-coverage.md).
 HPU_API StatusOr<Graph> importMlir(const std::string& path);
 
 /// Compiles a graph. The graph is not changed. Any thread may compile; compilations run in parallel. Errors:

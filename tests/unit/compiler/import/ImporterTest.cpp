@@ -2,6 +2,7 @@
 // What a module looks like: names, constants, the order of nodes, its text.
 #include <fstream>
 
+#include "compiler/mlir_import/ForeignModule.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -192,6 +193,15 @@ TEST_F(Importer, KeepsTheCoverageDocument) {
   auto file = llvm::MemoryBuffer::getFile(path);
   ASSERT_TRUE(file);
   EXPECT_EQ((*file)->getBuffer().str(), coverageDocument()) << "run import_test with HPU_UPDATE=1";
+}
+
+/// docs/mlir-coverage.md, too.
+TEST_F(Importer, KeepsTheCoverageDocumentOfMlir) {
+  std::string path = std::string(std::getenv("HPU_SOURCE_DIR")) + "/docs/mlir-coverage.md";
+  if (std::getenv("HPU_UPDATE")) std::ofstream(path) << foreignOpsDocument();
+  auto file = llvm::MemoryBuffer::getFile(path);
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->getBuffer().str(), foreignOpsDocument()) << "run import_test with HPU_UPDATE=1";
 }
 
 }  // namespace
