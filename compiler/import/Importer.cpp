@@ -11,6 +11,7 @@
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
+#include "compiler/mlir_import/CustomOps.h"
 #include "compiler/mlir_import/ForeignModule.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -32,6 +33,7 @@ void registerDialects(MLIRContext& context) {
 
 ImportOptions importOptions(const CompileOptions& options) {
   ImportOptions made{options.shapes, options.dims, {}, {}, {}};
+  made.plugins = options.plugins;
   for (const auto& [name, own] : options.dimBounds) made.bounds[name] = {own.min, own.max};
   return made;
 }
@@ -40,7 +42,8 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
                                         std::vector<UnsupportedNode>* unsupported, OwningModule* partial) {
   registerDialects(context);
   HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
-  OnnxImporter importer(context, std::move(model), options);
+  HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
+  OnnxImporter importer(context, std::move(model), options, customOps);
   StatusOr<OwningModule> module = importer.run();
   if (unsupported) {
     for (const Issue& issue : importer.issues())

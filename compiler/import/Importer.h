@@ -27,6 +27,7 @@ struct ImportOptions {
   shape::SymbolBounds bounds;  ///< Of free dimensions.
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
+  std::vector<std::string> plugins;  ///< Files of custom ops.
 };
 
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.

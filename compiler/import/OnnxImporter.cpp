@@ -50,8 +50,9 @@ Tensor tensorOfData(const TensorData& data) {
 
 }  // namespace
 
-OnnxImporter::OnnxImporter(MLIRContext& context, OnnxModel model, const ImportOptions& options)
-    : context_(context), model_(std::move(model)), options_(options), builder_(&context) {}
+OnnxImporter::OnnxImporter(MLIRContext& context, OnnxModel model, const ImportOptions& options,
+                           const CustomOps& customOps)
+    : context_(context), model_(std::move(model)), options_(options), customOps_(customOps), builder_(&context) {}
 
 StatusOr<OwningModule> OnnxImporter::run() {
   auto opset = model_.opsets.find("");
@@ -289,9 +290,12 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   const OpRow* row = findRow(node.op, node.domain);
   if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0]->constant)
     return convertIf(node, *inputs[0]);
+  if (!row && customOps_.has(node.domain, node.op))
+    return isPoisoned ? poison(node) : convertCustom(node, inputs, standsIn);
   if (!row) {
     std::string reason = !node.domain.empty() && node.domain != "com.microsoft"
-                             ? strCat("ops of the domain '", node.domain, "' are not supported")
+                             ? strCat("ops of the domain '", node.domain, "' are not supported; ",
+                                      base::optionName("plugins"), " gives a file of custom ops")
                          : node.op == "If" || node.op == "Loop" || node.op == "Scan"
                              ? std::string("control flow that depends on run-time values is not supported")
                              : std::string("the op is not supported");
@@ -327,6 +331,16 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   if (generatedBytes_ > kGeneratedBytes)
     context.unsupported(strCat("the constants that the nodes up to here ask for have more than ",
                                base::formatBytes(kGeneratedBytes), "; give them to the model as initializers"));
+  define(node, context, standsIn);
+}
+
+void OnnxImporter::convertCustom(const NodeDef& node, const std::vector<ImportedValue*>& inputs, bool standsIn) {
+  std::vector<bool> wanted;
+  for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
+  NodeContext context(builder_, node, opset_, inputs, wanted, /*folding=*/false);
+  context.bounds_ = options_.bounds;
+  customOps_.convert(context);
+  generatedBytes_ += context.generatedBytes_;
   define(node, context, standsIn);
 }
 

@@ -11,13 +11,14 @@
 #include "compiler/import/Importer.h"
 #include "compiler/import/OpTable.h"
 #include "compiler/import/ValueSizes.h"
+#include "compiler/mlir_import/CustomOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace hpu::importer {
 
 class OnnxImporter {
  public:
-  OnnxImporter(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options);
+  OnnxImporter(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options, const CustomOps& customOps);
   StatusOr<OwningModule> run();
   const std::vector<Issue>& issues() const { return issues_; }
   /// After run() has failed: the function of what could be converted, whose results are the values that nothing reads;
@@ -39,6 +40,7 @@ class OnnxImporter {
   void collectUses(const GraphDef& graph);
   void convertNodes(const std::vector<NodeDef>& nodes);
   void convertNode(const NodeDef& node);
+  void convertCustom(const NodeDef& node, const std::vector<ImportedValue*>& inputs, bool standsIn);
   void convertIf(const NodeDef& node, const ImportedValue& condition);
   /// Runs the converter on scratch ops and evaluates them. False when the result would be too large.
   bool fold(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
@@ -64,6 +66,7 @@ class OnnxImporter {
   mlir::MLIRContext& context_;
   OnnxModel model_;
   const ImportOptions& options_;
+  const CustomOps& customOps_;
   int64_t opset_ = 0;
   shape::SymbolBindings bindings_;                    ///< Sizes of free dimensions from the options.
   std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.

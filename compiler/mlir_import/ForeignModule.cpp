@@ -60,6 +60,20 @@ class ForeignImporter {
  public:
   ForeignImporter(ModuleOp source, const std::string& path)
       : source_(source), path_(path), context_(*source.getContext()), builder_(&context_) {}
+  /// For functions that become part of another module, where `builder` is; its ops are those of the node `origin`.
+  ForeignImporter(ModuleOp source, const std::string& path, const OpBuilder& builder, const NodeDef& origin)
+      : source_(source), path_(path), context_(*source.getContext()), builder_(builder), origin_(&origin) {}
+
+  std::vector<Value> place(func::FuncOp function, const std::vector<ForeignValue>& arguments,
+                           std::vector<Issue>& issues) {
+    for (auto [argument, value] : llvm::zip(function.getArguments(), arguments)) values_[argument] = value;
+    std::vector<ForeignValue> results;
+    convertBlock(function.getBody().front(), results, 0);
+    issues = std::move(issues_);
+    std::vector<Value> values;
+    for (const ForeignValue& result : results) values.push_back(result.tensor);
+    return values;
+  }
 
   StatusOr<OwningModule> run() {
     HPU_ASSIGN(func::FuncOp from, entry());
@@ -195,6 +209,7 @@ class ForeignImporter {
     def.name = ir::locationText(op.getLoc());
     def.op = op.getName().getStringRef().str();
     if (def.name.empty()) def.name = strCat(def.op, "_", count_);
+    if (origin_) def.name = origin_->name, def.op = strCat(origin_->domain, ".", origin_->op);
     ++count_;
     def.outputs.assign(op.getNumResults(), "");
     for (unsigned i = 0; i < op.getNumResults(); ++i) def.outputs[i] = strCat(def.name, ".", i);
@@ -374,6 +389,7 @@ class ForeignImporter {
   ForeignValues values_;
   std::deque<NodeDef> nodes_;
   std::vector<Issue> issues_;
+  const NodeDef* origin_ = nullptr;
   int count_ = 0;  ///< Of the ops without a place.
   int converted_ = 0;
 };
@@ -382,6 +398,13 @@ class ForeignImporter {
 
 StatusOr<OwningModule> convertForeignModule(ModuleOp source, const std::string& path) {
   return ForeignImporter(source, path).run();
+}
+
+std::vector<Value> placeForeignFunction(func::FuncOp function, const std::string& path, OpBuilder& builder,
+                                        const NodeDef& origin, const std::vector<ForeignValue>& arguments,
+                                        std::vector<Issue>& issues) {
+  return ForeignImporter(function->getParentOfType<ModuleOp>(), path, builder, origin)
+      .place(function, arguments, issues);
 }
 
 std::string foreignOpsDocument() {

@@ -13,6 +13,7 @@
 #include "compiler/import/NodeContext.h"
 #include "compose/Emitter.h"
 #include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
 
@@ -157,6 +158,12 @@ const ForeignRow* findForeignRow(llvm::StringRef op);
 /// op is not one of them.
 bool isScalarOp(mlir::Operation& op);
 Value convertScalarOp(MlirNode& node, mlir::Operation& op, llvm::ArrayRef<Value> operands);
+
+/// The ops of a function of one block, where `builder` is, for the node `origin`; its results. They are not to be used
+/// when there are issues.
+std::vector<Value> placeForeignFunction(mlir::func::FuncOp function, const std::string& path, mlir::OpBuilder& builder,
+                                        const NodeDef& origin, const std::vector<ForeignValue>& arguments,
+                                        std::vector<Issue>& issues);
 
 /// Any structured op of linalg, by its maps, iterators and body. False when it is not one.
 bool convertStructured(MlirNode& node);

@@ -109,6 +109,11 @@ StatusOr<std::string> RecipeCache::key(const std::string& modelPath, const Compi
   hashExternal(modelPath, *file, hasher);
   hasher.updateSized(buildId());
   hasher.updateSized(optionsText(options));
+  for (const std::string& plugin : options.plugins) {
+    HPU_ASSIGN(auto ops, base::MappedFile::open(plugin));
+    const base::Hash128 own = contentHash(ops->data(), ops->size());
+    hasher.update(&own, sizeof own);
+  }
   // The program is named after the file.
   hasher.updateSized(fs::path(modelPath).filename().string());
   return hasher.digest128().hex();

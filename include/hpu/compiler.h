@@ -78,6 +78,9 @@ struct CompileOptions {
   /// programs may be a percent slower, and the search is several times shorter, which tells for hundreds of ops and for
   /// free sizes; 0 takes what needs no search. Results are the same. At most 1000.
   int searchEffort = 100;
+  /// Files of custom ops: functions in MLIR that stand for nodes of ONNX models, by domain and name
+  /// (docs/custom-ops.md). Recipes carry what they become.
+  std::vector<std::string> plugins;
 };
 
 struct CompileStats {

@@ -18,6 +18,7 @@ struct CompileFlags {
   std::vector<std::string> keepF32, shapes, dims, specialize, states;
   int optLevel = 2;
   int searchEffort = 100;
+  std::vector<std::string> plugins;
   std::string cacheDir, cpu, calibrate;
 
   /// Adds --target, --precision, --keep-f32, --shape, --dim, --specialize, -O, --search-effort, --cache, --cpu and

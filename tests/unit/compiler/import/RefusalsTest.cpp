@@ -216,12 +216,12 @@ TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
 TEST_F(Importer, RefusesOtherDialectsByName) {
   std::string path = folder_.file("other.mlir");
   std::ofstream(path)
-      << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = tosa.abs %x : (tensor<2xf32>) -> "
+      << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = stablehlo.abs %x : "
          "tensor<2xf32>\n  return %y : tensor<2xf32>\n}\n";
   auto module = importMlirModule(*context_, path);
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
-  EXPECT_THAT(module.status().message(), HasSubstr("'tosa' dialect"));
+  EXPECT_THAT(module.status().message(), HasSubstr("'stablehlo' dialect"));
   std::ofstream(path) << "func.func @main(%x: tensor<2xf32>) {\n  oops\n}\n";
   module = importMlirModule(*context_, path);
   ASSERT_FALSE(module.ok());

@@ -197,6 +197,11 @@ TEST_F(Cache, KeysDifferWithEveryOptionThatShapesTheRecipe) {
   add([](CompileOptions& o) { o.shapes["x"] = {2}; });
   add([](CompileOptions& o) { o.shapes["x"] = {2, 1}; });
   add([](CompileOptions& o) { o.dims["x"] = 2; });
+  const std::string plugin = folder_.file("ops.mlir");
+  for (const char* text : {"one", "two"}) {
+    std::ofstream(plugin) << text;
+    add([&](CompileOptions& o) { o.plugins = {plugin}; });
+  }
   EXPECT_EQ(static_cast<int>(keys.size()), made);
   CompileOptions elsewhere;
   elsewhere.cacheDir = "/elsewhere";
