@@ -21,7 +21,7 @@ struct CustomOps::File {
 
 struct CustomOps::Op {
   struct Argument {
-    std::string attribute;    ///< Of the node; empty: an operand.
+    std::string attribute;     ///< Of the node; empty: an operand.
     mlir::Attribute fallback;  ///< Of an attribute; null: it has to be given.
   };
   std::string domain, name;
@@ -74,7 +74,8 @@ StatusOr<CustomOps> CustomOps::load(mlir::MLIRContext& context, const std::vecto
         return invalidArgument(strCat(where, ": hpu.op is '", name.getValue().str(), "', not \"domain::Name\""));
       if (function.isExternal() || !function.getBody().hasOneBlock())
         return invalidArgument(strCat(where, " needs a body of one block"));
-      if (loaded.has(domain, op)) return invalidArgument(strCat(where, ": there is already an op '", name.getValue().str(), "'"));
+      if (loaded.has(domain, op))
+        return invalidArgument(strCat(where, ": there is already an op '", name.getValue().str(), "'"));
       Op made{domain.str(), op.str(), file.get(), function, {}, 0};
       for (unsigned i = 0; i < function.getNumArguments(); ++i) {
         Op::Argument argument;
@@ -87,7 +88,8 @@ StatusOr<CustomOps> CustomOps::load(mlir::MLIRContext& context, const std::vecto
                                           ", and only numbers can be"));
           auto typed = mlir::dyn_cast_or_null<mlir::TypedAttr>(argument.fallback);
           if (argument.fallback && (!typed || typed.getType() != type))
-            return invalidArgument(strCat(where, ": the default of '", argument.attribute, "' is not of type ", textOf(type)));
+            return invalidArgument(
+                strCat(where, ": the default of '", argument.attribute, "' is not of type ", textOf(type)));
         } else if (!mlir::isa<RankedTensorType>(type)) {
           return invalidArgument(strCat(where, ": argument ", i, " is of type ", textOf(type),
                                         "; operands are tensors, and attributes have the name hpu.attribute"));
@@ -136,8 +138,8 @@ void CustomOps::convert(NodeContext& node) const {
       auto have = NodeContext::typeOf(value), want = mlir::cast<RankedTensorType>(type);
       if (have.getElementType() != want.getElementType() ||
           mlir::failed(mlir::verifyCompatibleShape(have.getShape(), want.getShape())))
-        return node.invalid(strCat("input ", next - 1, " is of type ", ir::typeToString(have), ", and the op takes ",
-                                   textOf(want)));
+        return node.invalid(
+            strCat("input ", next - 1, " is of type ", ir::typeToString(have), ", and the op takes ", textOf(want)));
       arguments.push_back({.tensor = value});
       continue;
     }
@@ -146,7 +148,8 @@ void CustomOps::convert(NodeContext& node) const {
     if (const NodeAttribute* given = node.find(argument.attribute)) {
       const auto kind = isFloat ? NodeAttribute::Kind::kFloat : NodeAttribute::Kind::kInt;
       if (given->kind != kind)
-        return node.invalid(strCat("the attribute '", argument.attribute, "' must be ", isFloat ? "a number" : "an integer"));
+        return node.invalid(
+            strCat("the attribute '", argument.attribute, "' must be ", isFloat ? "a number" : "an integer"));
       number = isFloat ? given->f : static_cast<double>(given->i);
     } else if (auto fraction = mlir::dyn_cast_or_null<mlir::FloatAttr>(argument.fallback)) {
       number = fraction.getValueAsDouble();
@@ -163,7 +166,8 @@ void CustomOps::convert(NodeContext& node) const {
   if (!issues.empty()) {
     std::string reasons;
     for (const Issue& issue : issues)
-      reasons += strCat(reasons.empty() ? "" : "; ", issue.op, issue.node.empty() ? "" : " at " + issue.node, ": ", issue.reason);
+      reasons += strCat(reasons.empty() ? "" : "; ", issue.op, issue.node.empty() ? "" : " at " + issue.node, ": ",
+                        issue.reason);
     return node.unsupported(reasons);
   }
   for (size_t i = 0; i < node.numOutputs(); ++i) node.setOutput(i, results[i]);

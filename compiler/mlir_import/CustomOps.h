@@ -18,7 +18,8 @@ inline constexpr int64_t kCustomOpsVersion = 1;
 
 class CustomOps {
  public:
-  /// Errors: those of reading a file, kFailedPrecondition (another version), kInvalidArgument, naming file and function.
+  /// Errors: those of reading a file, kFailedPrecondition (another version), kInvalidArgument, naming file and
+  /// function.
   static StatusOr<CustomOps> load(mlir::MLIRContext& context, const std::vector<std::string>& paths);
   CustomOps();
   ~CustomOps();

@@ -44,7 +44,8 @@ TEST_F(CustomFunctions, AFunctionIsTheNodesOpsWithItsAttributes) {
 
 TEST_F(CustomFunctions, RefusesWhatDoesNotFitTheNode) {
   const std::string plugin = write(version_, scale_);
-  EXPECT_THAT(of(plugin, {{"to", 3.0F}}), HasSubstr("'act' (opset 17, 3x4xf32): the attribute 'to' is not known (there are: by)"));
+  EXPECT_THAT(of(plugin, {{"to", 3.0F}}),
+              HasSubstr("'act' (opset 17, 3x4xf32): the attribute 'to' is not known (there are: by)"));
   EXPECT_THAT(of(plugin, {{"by", int64_t{3}}}), HasSubstr("the attribute 'by' must be a number"));
   EXPECT_THAT(of(plugin, {}, {3}), HasSubstr("input 0 is of type 3xf32, and the op takes tensor<?x?xf32>"));
   EXPECT_THAT(of(plugin, {}, {3, 4}, ElementType::kI32), HasSubstr("input 0 is of type 3x4xi32"));

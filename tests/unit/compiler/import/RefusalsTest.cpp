@@ -215,9 +215,8 @@ TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
 
 TEST_F(Importer, RefusesOtherDialectsByName) {
   std::string path = folder_.file("other.mlir");
-  std::ofstream(path)
-      << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = stablehlo.abs %x : "
-         "tensor<2xf32>\n  return %y : tensor<2xf32>\n}\n";
+  std::ofstream(path) << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = stablehlo.abs %x : "
+                         "tensor<2xf32>\n  return %y : tensor<2xf32>\n}\n";
   auto module = importMlirModule(*context_, path);
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
