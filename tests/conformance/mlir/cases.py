@@ -241,3 +241,62 @@ case("tensor_insert_slice", "%y = tensor.insert_slice %1 into %0[1, 2] [2, 2] [1
 case("tensor_pad", "%c = arith.constant 0.5 : f32\n%y = tensor.pad %0 low[1, 0] high[0, 2] {\n^bb0(%i: index, %j: index):\ntensor.yield %c : f32\n} : $0 to tensor<4x6xf32>",
      [floats(3, 4)], "tensor<4x6xf32>")
 case("arith_on_tensors", "%s = arith.mulf %0, %1 : $0\n%y = math.tanh %s : $0", [floats(3, 4), floats(3, 4)], "tensor<3x4xf32>")
+
+# ---- NaN, unsigned numbers, other forms ----------------------------------------------------------------
+holes = x.copy()
+holes[0, 1], holes[2, 2] = np.nan, np.nan
+for mode in "PROPAGATE", "IGNORE":
+    for op in "maximum", "minimum":
+        case(f"tosa_{op}_{mode.lower()}", f"%y = tosa.{op} %0, %1 {{nan_mode = {mode}}} : ($0, $1) -> $0", [holes, floats(3, 1)], typed(x))
+    for op in "reduce_max", "reduce_min":
+        case(f"tosa_{op}_{mode.lower()}", f"%y = tosa.{op} %0 {{axis = 1 : i32, nan_mode = {mode}}} : ($0) -> tensor<3x1xf32>", [holes], "tensor<3x1xf32>")
+    case(f"tosa_clamp_{mode.lower()}", f"%y = tosa.clamp %0 {{min_val = -0.5 : f32, max_val = 1.0 : f32, nan_mode = {mode}}} : ($0) -> $0", [holes], typed(x))
+case("tosa_argmax_i8", "%y = tosa.argmax %0 {axis = 0 : i32} : ($0) -> tensor<6xi32>", [ints(9, 6, kind=np.int8)], "tensor<6xi32>")
+case("tosa_max_pool2d_i8", "%y = tosa.max_pool2d %0 {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>} : ($0) -> $0",
+     [ints(1, 6, 6, 2, kind=np.int8, low=-128, high=-50)], "tensor<1x6x6x2xi8>")
+case("tosa_depthwise_conv2d_i8", const("a", -3, "i8") + const("b", 0, "i8") + "%y = tosa.depthwise_conv2d %0, %1, %2, %a, %b {acc_type = i32, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 2, 2>, dilation = array<i64: 1, 1>} : ($0, $1, $2, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x4x6xi32>",
+     [ints(1, 7, 7, 3, kind=np.int8), ints(3, 3, 3, 2, kind=np.int8), ints(6)], "tensor<1x4x4x6xi32>")
+case("tosa_transpose_conv2d_grows", ZEROS + f"%y = tosa.transpose_conv2d %0, %1, %2, %z, %z {{acc_type = f32, out_pad = array<i64: 1, 2, 0, 1>, stride = array<i64: 1, 2>}} : ($0, $1, $2, {F1}, {F1}) -> tensor<1x9x10x2xf32>",
+     [floats(1, 4, 4, 3), floats(2, 3, 3, 3), floats(2)], "tensor<1x9x10x2xf32>")
+case("tosa_resize_bilinear_i8", shape("c", 4, 2, 4, 2) + shape("o", 0, 0) + shape("b", 0, 0) +
+     "%y = tosa.resize %0, %c, %o, %b {mode = BILINEAR} : ($0, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x7x9x3xi32>",
+     [ints(1, 4, 5, 3, kind=np.int8)], "tensor<1x7x9x3xi32>")
+case("tosa_slice_strange", shape("b", 0, 4) + shape("s", 3, 1) + "%y = tosa.slice %0, %b, %s : ($0, !tosa.shape<2>, !tosa.shape<2>) -> tensor<3x1xf32>", [x], "tensor<3x1xf32>")
+case("tosa_cast_i8_bool", "%y = tosa.cast %0 : ($0) -> tensor<4x6xi1>", [ints(4, 6, kind=np.int8, low=-1, high=2)], "tensor<4x6xi1>")
+case("tosa_chain", ZEROS + shape("s", 1, 3, 5) + "%a = tosa.reshape %0, %s : ($0, !tosa.shape<3>) -> tensor<1x3x5xf32>\n"
+     "%m = tosa.matmul %a, %1, %z, %z : (tensor<1x3x5xf32>, $1, tensor<1xf32>, tensor<1xf32>) -> tensor<1x3x4xf32>\n"
+     "%t = tosa.tanh %m : (tensor<1x3x4xf32>) -> tensor<1x3x4xf32>\n%y = tosa.reduce_sum %t {axis = 2 : i32} : (tensor<1x3x4xf32>) -> tensor<1x3x1xf32>",
+     [x, floats(1, 5, 4)], "tensor<1x3x1xf32>")
+for op, kind, init in ("addi", np.int32, "3"), ("muli", np.int32, "1"), ("maxsi", np.int32, "-50"), ("minsi", np.int32, "50"):
+    low = -3 if op == "muli" else -100
+    case(f"linalg_reduce_{op}", filled("tensor<4xi32>", init, "i32") + f"%y = linalg.reduce {{arith.{op}}} ins(%0 : $0) outs(%f : $r0) dimensions = [0]",
+         [ints(5, 4, low=low, high=-low)], "tensor<4xi32>")
+case("linalg_matmul_transposed", filled("tensor<4x5xf32>") + "%y = linalg.matmul indexing_maps = [affine_map<(i, j, k) -> (k, i)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>] ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [floats(6, 4), floats(6, 5)], "tensor<4x5xf32>")
+case("linalg_contract", filled("tensor<5x4xf32>") + "%y = linalg.contract indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (j, k)>, affine_map<(i, j, k) -> (j, i)>] ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [floats(4, 6), floats(5, 6)], "tensor<5x4xf32>")
+case("linalg_matmul_i8", filled("tensor<4x5xi32>", "0", "i32") + "%y = linalg.matmul ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [ints(4, 300, kind=np.int8, low=-128), ints(300, 5, kind=np.int8, low=-128)], "tensor<4x5xi32>")
+case("linalg_mmt4d", filled("tensor<2x3x4x5xf32>") + "%y = linalg.mmt4d ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0", [floats(2, 6, 4, 2), floats(3, 6, 5, 2)], "tensor<2x3x4x5xf32>")
+case("linalg_conv_1d_ncw_fcw", filled("tensor<2x4x7xf32>") + "%y = linalg.conv_1d_ncw_fcw {strides = dense<1> : tensor<1xi64>, dilations = dense<1> : tensor<1xi64>} ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [floats(2, 3, 9), floats(4, 3, 3)], "tensor<2x4x7xf32>")
+case("linalg_conv_3d", filled("tensor<1x3x3x3x2xf32>") + "%y = linalg.conv_3d_ndhwc_dhwcf {strides = dense<1> : tensor<3xi64>, dilations = dense<1> : tensor<3xi64>} ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [floats(1, 5, 5, 5, 3), floats(3, 3, 3, 3, 2)], "tensor<1x3x3x3x2xf32>")
+case("linalg_conv_2d_i8", filled("tensor<1x5x5x4xi32>", "7", "i32") + "%y = linalg.conv_2d_nhwc_hwcf {strides = dense<1> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>} ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [ints(1, 7, 7, 50, kind=np.int8, low=-128), ints(3, 3, 50, 4, kind=np.int8, low=-128)], "tensor<1x5x5x4xi32>")
+case("linalg_depthwise_conv_2d_nchw_chw", filled("tensor<1x3x5x5xf32>") + "%y = linalg.depthwise_conv_2d_nchw_chw {strides = dense<1> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>} ins(%0, %1 : $0, $1) outs(%f : $r0) -> $r0",
+     [floats(1, 3, 7, 7), floats(3, 3, 3)], "tensor<1x3x5x5xf32>")
+case("linalg_pooling_nchw_max_i32", filled("tensor<1x3x6x6xi32>", "-100", "i32") + "%w = tensor.empty() : tensor<2x2xi32>\n%y = linalg.pooling_nchw_max {strides = dense<1> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>} ins(%0, %w : $0, tensor<2x2xi32>) outs(%f : $r0) -> $r0",
+     [ints(1, 3, 7, 7)], "tensor<1x3x6x6xi32>")
+INTEGERS = [ints(4, 6), ints(4, 6, low=1, high=7)]
+for op in "divsi divui remsi remui shli shrsi shrui maxui minui xori".split():
+    case(f"arith_{op}", f"%y = arith.{op} %0, %1 : $0", INTEGERS, "tensor<4x6xi32>")
+for predicate in "ult sle uge ne sgt".split():
+    case(f"arith_cmpi_{predicate}", f"%y = arith.cmpi {predicate}, %0, %1 : $0", [ints(4, 6, low=-3, high=3), ints(4, 6, low=-3, high=3)], "tensor<4x6xi1>")
+for predicate in "ueq one ult uno ord une ogt".split():
+    case(f"arith_cmpf_{predicate}", f"%y = arith.cmpf {predicate}, %0, %1 : $0", [holes, np.where(np.arange(15).reshape(3, 5) % 3, x, 0).astype(np.float32)], "tensor<3x5xi1>")
+case("arith_casts", "%a = arith.trunci %0 : $0 to tensor<4x6xi8>\n%b = arith.extui %a : tensor<4x6xi8> to tensor<4x6xi32>\n%c = arith.uitofp %b : tensor<4x6xi32> to tensor<4x6xf32>\n"
+     "%d = arith.fptosi %c : tensor<4x6xf32> to tensor<4x6xi32>\n%y = arith.addi %d, %0 : $0", [ints(4, 6, low=-1000, high=1000)], "tensor<4x6xi32>")
+for op in "absf atan cbrt exp2 expm1 log10 log1p log2 round roundeven trunc tan".split():
+    case(f"math_{op}", f"%y = math.{op} %0 : $0", [positive if op.startswith("log") else x], typed(x))
+case("math_powf_fma", "%a = math.powf %0, %1 : $0\n%y = math.fma %a, %1, %0 : $0", [positive, floats(3, 5)], typed(x))
