@@ -88,7 +88,7 @@ StatusOr<bool> isMlirFile(const std::string& path) {
     if (!text.starts_with("//")) break;
     text = text.drop_until([](char c) { return c == '\n'; });
   }
-  for (llvm::StringRef word : {"module", "func.func", "\"builtin.module\"", "#", "builtin.module"})
+  for (llvm::StringRef word : {"module", "func.func", "\"builtin.module\"", "#", "!", "builtin.module"})
     if (text.starts_with(word)) return true;
   return false;
 }
