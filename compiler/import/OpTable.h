@@ -43,6 +43,9 @@ llvm::ArrayRef<OpRow> resizeRows();
 llvm::ArrayRef<OpRow> samplingRows();
 llvm::ArrayRef<OpRow> signalRows();
 llvm::ArrayRef<OpRow> volumeRows();
+llvm::ArrayRef<OpRow> detectionRows();
+llvm::ArrayRef<OpRow> randomRows();
+llvm::ArrayRef<OpRow> trainingRows();
 llvm::ArrayRef<OpRow> microsoftRows();
 
 /// The row of an op, whatever the opset; null when there is none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose results are stored where data says: scatters, and the positions of the largest.
+// Ops whose results are stored where data says: scatters, what conflicts leave, and the positions of the largest.
 // The one thing to know: a scatter's kernel runs over its updates and leaves the rest of its result as it is, so its
 // data must be there before. Dims that indices name are whole in every call and hold the updates in order; the other
 // dims are independent, and lanes lie along them.
@@ -132,6 +132,33 @@ Result lowerScatterElements(PlanBuilder& b, const Node& node, const IndexMap& ma
   return result;
 }
 
+/// Each pair of an earlier and a later element of a row, in order: nothing is stored but a false one in place of the
+/// later.
+Result lowerSuppress(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  Result result;
+  const Node& data = b.node(node.operands[0]);
+  if (data.kind != Node::Kind::Input) {
+    b.fail(node, "the data that it updates is no operand of the kernel");
+    return result;
+  }
+  const int input = b.inputOf(node.operands[0]);
+  IndexMap earlier = map, pair = map;
+  earlier.back() = along(b, 0, data.shape.back());
+  pair.back() = earlier.back();
+  pair.push_back(map.back());
+  constexpr ElementType flag = ElementType::kBool;
+  const int from = b.index(earlier.back()), to = b.index(map.back());
+  const int kept = b.loadUpdated(input, earlier);
+  const int conflict = b.lower(node.operands[1], pair);
+  const int isLater = b.lane(kind<LessOp>(), {from, to}, flag);
+  result.condition = b.lane(kind<AndOp>(), {b.lane(kind<AndOp>(), {kept, conflict}, flag), isLater}, flag);
+  result.prim = b.constant(0, flag);
+  result.places = map;
+  result.places.back() = atIndex(to);
+  result.placed = 1u << (map.size() - 1);
+  return result;
+}
+
 Result lowerTopIndices(PlanBuilder& b, const Node& node, const IndexMap& map) {
   Result result;
   const Node& x = b.node(node.operands[0]);
@@ -161,6 +188,7 @@ llvm::ArrayRef<StoreLowering> scatterLowerings() {
   static const StoreLowering table[] = {
       {kind<ScatterNdOp>(), lowerScatterNd},
       {kind<ScatterElementsOp>(), lowerScatterElements},
+      {kind<SuppressOp>(), lowerSuppress},
       {kind<TopIndicesOp>(), lowerTopIndices},
   };
   return table;
