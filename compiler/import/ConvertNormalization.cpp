@@ -157,6 +157,7 @@ void convertRmsNorm(NodeContext& node) {
   // The result has the type of the scale, to which the normalised numbers are rounded first.
   Value normal = node.cast(node.op("mul", {wide, factor}), node.elementOf(scale));
   node.setOutput(0, node.op("mul", {normal, scale}));
+  if (node.wants(1)) node.setOutput(1, factor);
 }
 
 void convertGroupNorm(NodeContext& node) {
@@ -249,6 +250,7 @@ constexpr OpRow kRows[] = {
     {"InstanceNormalization", 6, kNewestOpset, convertInstanceNorm},
     {"LayerNormalization", 17, kNewestOpset, convertLayerNorm},
     {"RMSNormalization", 23, kNewestOpset, convertRmsNorm},
+    {"SimplifiedLayerNormalization", 1, kNewestOpset, convertRmsNorm, "", "ONNX Runtime's own, in ONNX's domain"},
     {"GroupNormalization", 18, kNewestOpset, convertGroupNorm},
     {"MeanVarianceNormalization", 9, kNewestOpset, convertMeanVariance},
     {"LpNormalization", 1, kNewestOpset, convertLpNorm},

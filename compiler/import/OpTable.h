@@ -47,6 +47,7 @@ llvm::ArrayRef<OpRow> detectionRows();
 llvm::ArrayRef<OpRow> randomRows();
 llvm::ArrayRef<OpRow> trainingRows();
 llvm::ArrayRef<OpRow> microsoftRows();
+llvm::ArrayRef<OpRow> microsoftFusedRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op, llvm::StringRef domain = "");

@@ -132,8 +132,7 @@ Result lowerScatterElements(PlanBuilder& b, const Node& node, const IndexMap& ma
   return result;
 }
 
-/// Each pair of an earlier and a later element of a row, in order: nothing is stored but a false one in place of the
-/// later.
+/// Each pair of an earlier and a later element of a row, in order: the later one stays if it does not go.
 Result lowerSuppress(PlanBuilder& b, const Node& node, const IndexMap& map) {
   Result result;
   const Node& data = b.node(node.operands[0]);
@@ -142,17 +141,20 @@ Result lowerSuppress(PlanBuilder& b, const Node& node, const IndexMap& map) {
     return result;
   }
   const int input = b.inputOf(node.operands[0]);
+  const SymInt& size = data.shape.back();
   IndexMap earlier = map, pair = map;
-  earlier.back() = along(b, 0, data.shape.back());
-  pair.back() = earlier.back();
-  pair.push_back(map.back());
-  constexpr ElementType flag = ElementType::kBool;
-  const int from = b.index(earlier.back()), to = b.index(map.back());
+  // The earlier one first: it is settled when its turn comes, so it is read once for all behind it.
+  earlier.back() = pair.back() = along(b, 0, size);
   const int kept = b.loadUpdated(input, earlier);
-  const int conflict = b.lower(node.operands[1], pair);
-  const int isLater = b.lane(kind<LessOp>(), {from, to}, flag);
-  result.condition = b.lane(kind<AndOp>(), {b.lane(kind<AndOp>(), {kept, conflict}, flag), isLater}, flag);
-  result.prim = b.constant(0, flag);
+  const Affine later = along(b, 1, size);
+  pair.push_back(later);
+  IndexMap own = map;
+  own.back() = later;
+  constexpr ElementType flag = ElementType::kBool;
+  const int from = b.index(earlier.back()), to = b.index(later);
+  const int goes = b.lane(kind<AndOp>(), {kept, b.lower(node.operands[1], pair)}, flag);
+  result.condition = b.lane(kind<LessOp>(), {from, to}, flag);  // One for all lanes: a branch.
+  result.prim = b.lane(kind<AndOp>(), {b.loadUpdated(input, own), b.lane(kind<NotOp>(), {goes}, flag)}, flag);
   result.places = map;
   result.places.back() = atIndex(to);
   result.placed = 1u << (map.size() - 1);

@@ -14,7 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
-TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8}
+TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+# Of outputs by name; others are floats.
+OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8}
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -67,13 +69,73 @@ def cases():
         yield f"MatMulNBits {k} with zero points", "MatMulNBits", [noise(3, k), *weights, bytes_of(n * ((blocks + 1) // 2))], ["y"], attributes, (1, 2, 3)
 
 
+    yield from grouped(caches)
+    yield from fused()
+    yield from quantised(x, mask)
+
+
+def grouped(caches):
+    """Four heads of the query on two of keys and values."""
+    pairs, width = 2, 2 * DEPTH
+    heads = {"num_heads": HEADS, "kv_num_heads": pairs}
+    names = ["y", "k", "v"]
+
+    def fresh(steps):
+        return [noise(BATCH, steps, WIDTH), noise(BATCH, steps, width), noise(BATCH, steps, width)]
+
+    def lengths(*counts):
+        return np.array(counts, np.int32)
+
+    first = [None, None, lengths(STEPS - 1, STEPS - 1), lengths(STEPS)]
+    yield "GroupQueryAttention", "GroupQueryAttention", [*fresh(STEPS), *first], names, heads, (6,)
+    yield "GroupQueryAttention, packed", "GroupQueryAttention", [noise(BATCH, STEPS, WIDTH + 2 * width), None, None, *first], names, heads, (6,)
+    yield "GroupQueryAttention, rotary", "GroupQueryAttention", [*fresh(STEPS), *first, *caches], names, {"do_rotary": 1, "scale": 0.4, **heads}, (6,)
+    yield "GroupQueryAttention, a window", "GroupQueryAttention", [*fresh(STEPS), *first], names, {"local_window_size": 2, **heads}, (6,)
+    past = [noise(BATCH, pairs, 3, DEPTH), noise(BATCH, pairs, 3, DEPTH)]
+    yield "GroupQueryAttention, a cache", "GroupQueryAttention", [*fresh(1), *past, lengths(3, 3), lengths(4), *caches], names, {"do_rotary": 1, "rotary_interleaved": 1, **heads}, (6,)
+    yield "GroupQueryAttention, a cache and a softcap", "GroupQueryAttention", [*fresh(1), *past, lengths(3, 3), lengths(4)], names, {"softcap": 2.0, "local_window_size": 3, **heads}, (6,)
+
+
+def fused():
+    image, weights = noise(1, 3, 7, 6), noise(4, 3, 3, 3)
+    for name, attributes in (("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("LeakyRelu", {"activation_params": [0.2]}), ("Clip", {"activation_params": [-0.5, 0.7]})):
+        yield f"FusedConv, {name}", "FusedConv", [image, weights, noise(4)], ["y"], {"activation": name, "pads": [1, 1, 1, 1], **attributes}, (1, 2)
+    yield "FusedConv, a sum", "FusedConv", [image, weights, noise(4), noise(1, 4, 5, 4)], ["y"], {"activation": "Relu"}, (1, 2)
+    yield "FusedGemm", "FusedGemm", [noise(5, 3), noise(4, 3), noise(4)], ["y"], {"transB": 1, "alpha": 0.5, "beta": 2.0, "activation": "LeakyRelu", "activation_alpha": 0.1}, ()
+
+
+def quantised(x, mask):
+    def number(value):
+        return np.array(value, np.float32)
+
+    def zero(value):
+        return np.array(value, np.uint8)
+
+    a, b = [bytes_of(3, 8), number(0.02), zero(120)], [bytes_of(3, 8), number(0.03), zero(131)]
+    scales = (1, 2, 4, 5, 6, 7)
+    yield "QLinearAdd", "QLinearAdd", [*a, *b, number(0.05), zero(125)], ["q"], {}, scales
+    yield "QLinearMul", "QLinearMul", [*a, *b, number(0.06), zero(128)], ["q"], {}, scales
+    yield "QLinearSigmoid", "QLinearSigmoid", [*a, number(1 / 256), zero(0)], ["q"], {}, (1, 2, 3, 4)
+    yield "QLinearLeakyRelu", "QLinearLeakyRelu", [*a, number(0.02), zero(100)], ["q"], {"alpha": 0.1}, (1, 2, 3, 4)
+    yield "QLinearGlobalAveragePool", "QLinearGlobalAveragePool", [bytes_of(2, 3, 5, 4), number(0.02), zero(120), number(0.01), zero(128)], ["q"], {"channels_last": 0}, (1, 2, 3, 4)
+    yield "QLinearConcat", "QLinearConcat", [number(0.04), zero(128), *a, *b], ["q"], {"axis": 1}, (0, 1, 3, 4, 6, 7)
+    weights = [bytes_of(8, 5), number(0.01), zero(127)]
+    yield "MatMulIntegerToFloat", "MatMulIntegerToFloat", [a[0], weights[0], a[1], weights[1], a[2], weights[2], noise(5)], ["y"], {}, ()
+    yield "DynamicQuantizeMatMul", "DynamicQuantizeMatMul", [noise(3, 8), *weights, noise(5)], ["y"], {}, (1, 2, 3)
+    yield "QGemm", "QGemm", [*a, *weights, np.arange(5, dtype=np.int32) * 99, number(0.02), zero(128)], ["q"], {}, (1, 2, 3, 4, 5, 6, 7, 8)
+    yield "QGemm to floats", "QGemm", [*a, *weights], ["y"], {"alpha": 0.5}, (1, 2, 3, 4, 5)
+    rows = (x * 30 + 128).clip(0, 255).astype(np.uint8)
+    product = [rows, bytes_of(WIDTH, 3 * WIDTH), noise(3 * WIDTH), number(0.03), number(0.005), mask, zero(128), zero(128)]
+    yield "QAttention", "QAttention", product, ["y"], {"num_heads": HEADS}, (1, 3, 4, 6, 7)
+
+
 def model_of(op, inputs, outputs, attributes, constants):
     names = ["" if value is None else f"in{i}" for i, value in enumerate(inputs)]
     node = helper.make_node(op, names, outputs, domain="com.microsoft", **attributes)
     given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if name and i not in constants}
     graph = helper.make_graph(
         [node], "graph", [helper.make_tensor_value_info(name, TYPES[str(value.dtype)], value.shape) for name, value in given.items()],
-        [helper.make_tensor_value_info(name, TensorProto.INT32 if name == "mask" else TensorProto.FLOAT, None) for name in outputs if name],
+        [helper.make_tensor_value_info(name, OUTPUTS.get(name, TensorProto.FLOAT), None) for name in outputs if name],
         [numpy_helper.from_array(inputs[i], names[i]) for i in constants])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
 
