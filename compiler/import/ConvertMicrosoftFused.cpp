@@ -105,8 +105,13 @@ void convertQuantizedGlobalPool(NodeContext& node) {
   composed(node, operandsOf(node, 5), [&](Emitter& e, const Values& in) -> Values {
     std::vector<int64_t> axes;
     for (int64_t d = isLast ? 1 : 2; d < e.rank(in[0]) - isLast; ++d) axes.push_back(d);
-    hpu::Value mean = e.reduceMean(compose::dequantized(e, in[0], in[1], in[2]), axes, true);
-    return {compose::quantized(e, mean, in[3], in[4], resultType(e, in[4], in[0]))};
+    // The sum is exact, and one factor makes steps of the result of it.
+    int64_t count = 1;
+    for (int64_t d : axes) count *= e.dim(in[0], d);
+    hpu::Value one = e.scalar(1, ElementType::kF32);
+    hpu::Value sum = e.reduceSum(compose::dequantized(e, in[0], one, in[2]), axes, true);
+    hpu::Value factor = e.div(e.reshape(in[1], {}), e.mul(e.reshape(in[3], {}), static_cast<double>(count)));
+    return {compose::quantized(e, e.mul(sum, factor), one, in[4], resultType(e, in[4], in[0]))};
   });
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences and optionals. The one thing to know: a sequence is a list of values that the importer has, as long as is
 // known at import; no device knows of any. Of the model's own sequence x, element k is the input or output x[k].
-#include <set>
-
 #include "base/Format.h"
 #include "base/OptionNames.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
@@ -350,12 +348,29 @@ class SequenceNode {
   std::vector<ImportedValue> copies_;
 };
 
+/// Not called: OnnxImporter::convertSequence() comes first. A row says that the op imports, and from which opset on.
+void convertAsSequence(NodeContext& node) {
+  node.unsupported("a sequence in place of a tensor");
+}
+
+constexpr const char* kKnown = "a length that is known at import";
+constexpr OpRow kRows[] = {
+    {"SequenceEmpty", 11, kNewestOpset, convertAsSequence},
+    {"SequenceConstruct", 11, kNewestOpset, convertAsSequence},
+    {"SequenceAt", 11, kNewestOpset, convertAsSequence, "", "a constant position, or elements of one type"},
+    {"SequenceInsert", 11, kNewestOpset, convertAsSequence, "", "a constant position"},
+    {"SequenceErase", 11, kNewestOpset, convertAsSequence, "", "a constant position"},
+    {"SequenceLength", 11, kNewestOpset, convertAsSequence},
+    {"SequenceMap", 17, kNewestOpset, convertAsSequence},
+    {"SplitToSequence", 11, kNewestOpset, convertAsSequence, "", kKnown},
+    {"ConcatFromSequence", 11, kNewestOpset, convertAsSequence},
+    {"Optional", 15, kNewestOpset, convertAsSequence},
+    {"OptionalGetElement", 15, kNewestOpset, convertAsSequence},
+    {"OptionalHasElement", 15, kNewestOpset, convertAsSequence},
+};
+
 bool isSequenceOp(StringRef op) {
-  static const auto& ops = *new std::set<std::string, std::less<>>{
-      "SequenceEmpty", "SequenceConstruct",  "SequenceAt",        "SequenceInsert",
-      "SequenceErase", "SequenceLength",     "SplitToSequence",   "ConcatFromSequence",
-      "Optional",      "OptionalGetElement", "OptionalHasElement"};
-  return ops.count(op.str()) != 0;
+  return llvm::any_of(kRows, [&](const OpRow& row) { return op == row.op; });
 }
 
 }  // namespace
@@ -363,7 +378,7 @@ bool isSequenceOp(StringRef op) {
 bool OnnxImporter::convertSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs) {
   const bool hasSequence =
       llvm::any_of(inputs, [](const ImportedValue* each) { return each && (each->sequence || each->isAbsent); });
-  if (!node.domain.empty() || (!hasSequence && !isSequenceOp(node.op) && node.op != "SequenceMap")) return false;
+  if (!node.domain.empty() || (!hasSequence && !isSequenceOp(node.op))) return false;
   if (llvm::any_of(inputs, [](const ImportedValue* each) { return each && each->poisoned; })) return poison(node), true;
   if (node.op == "SequenceMap") return mapSequence(node, inputs), true;
   if (node.op == "Loop") return unrollLoop(node, inputs), true;
@@ -528,6 +543,10 @@ std::vector<std::pair<ValueInfo, ImportedValue*>> OnnxImporter::tensorOutputs() 
   if (outputs.empty() && issues_.empty())
     issues_.push_back({Issue::Kind::kUnsupported, "", "", "", "its outputs are sequences without elements", {}});
   return outputs;
+}
+
+llvm::ArrayRef<OpRow> sequenceRows() {
+  return kRows;
 }
 
 }  // namespace hpu::importer

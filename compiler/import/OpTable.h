@@ -45,6 +45,7 @@ llvm::ArrayRef<OpRow> signalRows();
 llvm::ArrayRef<OpRow> volumeRows();
 llvm::ArrayRef<OpRow> detectionRows();
 llvm::ArrayRef<OpRow> randomRows();
+llvm::ArrayRef<OpRow> sequenceRows();
 llvm::ArrayRef<OpRow> trainingRows();
 llvm::ArrayRef<OpRow> microsoftRows();
 llvm::ArrayRef<OpRow> microsoftFusedRows();

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each op of com.microsoft that imports, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
+"""Each op of com.microsoft that imports, and ops of detectors, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
 import argparse
 import json
 import os
@@ -16,7 +16,8 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
 # Of outputs by name; others are floats.
-OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8}
+OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
+STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -69,29 +70,31 @@ def cases():
         yield f"MatMulNBits {k} with zero points", "MatMulNBits", [noise(3, k), *weights, bytes_of(n * ((blocks + 1) // 2))], ["y"], attributes, (1, 2, 3)
 
 
-    yield from grouped(caches)
+    yield from grouped()
     yield from fused()
     yield from quantised(x, mask)
+    yield from standard()
 
 
-def grouped(caches):
+def grouped():
     """Four heads of the query on two of keys and values."""
-    pairs, width = 2, 2 * DEPTH
+    pairs, depth = 2, 16  # ONNX Runtime turns rows of 16 only.
+    width, caches = pairs * depth, [noise(16, depth // 2), noise(16, depth // 2)]
     heads = {"num_heads": HEADS, "kv_num_heads": pairs}
     names = ["y", "k", "v"]
 
     def fresh(steps):
-        return [noise(BATCH, steps, WIDTH), noise(BATCH, steps, width), noise(BATCH, steps, width)]
+        return [noise(BATCH, steps, HEADS * depth), noise(BATCH, steps, width), noise(BATCH, steps, width)]
 
     def lengths(*counts):
         return np.array(counts, np.int32)
 
     first = [None, None, lengths(STEPS - 1, STEPS - 1), lengths(STEPS)]
     yield "GroupQueryAttention", "GroupQueryAttention", [*fresh(STEPS), *first], names, heads, (6,)
-    yield "GroupQueryAttention, packed", "GroupQueryAttention", [noise(BATCH, STEPS, WIDTH + 2 * width), None, None, *first], names, heads, (6,)
+    yield "GroupQueryAttention, packed", "GroupQueryAttention", [noise(BATCH, STEPS, HEADS * depth + 2 * width), None, None, *first], names, heads, (6,)
     yield "GroupQueryAttention, rotary", "GroupQueryAttention", [*fresh(STEPS), *first, *caches], names, {"do_rotary": 1, "scale": 0.4, **heads}, (6,)
     yield "GroupQueryAttention, a window", "GroupQueryAttention", [*fresh(STEPS), *first], names, {"local_window_size": 2, **heads}, (6,)
-    past = [noise(BATCH, pairs, 3, DEPTH), noise(BATCH, pairs, 3, DEPTH)]
+    past = [noise(BATCH, pairs, 3, depth), noise(BATCH, pairs, 3, depth)]
     yield "GroupQueryAttention, a cache", "GroupQueryAttention", [*fresh(1), *past, lengths(3, 3), lengths(4), *caches], names, {"do_rotary": 1, "rotary_interleaved": 1, **heads}, (6,)
     yield "GroupQueryAttention, a cache and a softcap", "GroupQueryAttention", [*fresh(1), *past, lengths(3, 3), lengths(4)], names, {"softcap": 2.0, "local_window_size": 3, **heads}, (6,)
 
@@ -129,9 +132,30 @@ def quantised(x, mask):
     yield "QAttention", "QAttention", product, ["y"], {"num_heads": HEADS}, (1, 3, 4, 6, 7)
 
 
+def standard():
+    corners = RNG.uniform(0, 10, (2, 40, 2)).astype(np.float32)
+    boxes = np.concatenate([corners, corners + RNG.uniform(1, 5, corners.shape).astype(np.float32)], 2)
+    scores = RNG.uniform(0, 1, (2, 3, 40)).astype(np.float32)
+    numbers = [np.array([7], np.int64), np.array([0.3], np.float32), np.array([0.25], np.float32)]
+    yield "NonMaxSuppression", "NonMaxSuppression", [boxes, scores, *numbers], ["chosen"], {}, (2,)
+    yield "NonMaxSuppression, middles", "NonMaxSuppression", [boxes, scores, *numbers], ["chosen"], {"center_point_box": 1}, ()
+    yield "NonMaxSuppression, all", "NonMaxSuppression", [boxes[:1], scores[:1], np.array([99], np.int64)], ["chosen"], {}, (2,)
+    outputs = ["y", "first", "inverse", "counts"]
+    yield "Unique", "Unique", [noise(60).round(1)], outputs, {}, ()
+    yield "Unique, as they come", "Unique", [noise(6, 20).round(1)], outputs, {"sorted": 0}, ()
+    yield "Unique, columns", "Unique", [RNG.integers(0, 2, (3, 25, 2)).astype(np.float32)], outputs, {"axis": 1}, ()
+    rois = np.concatenate([corners[0, :6], corners[0, :6] + 6], 1)
+    batch = np.array([0, 1, 1, 0, 1, 0], np.int64)
+    for mode, pixels in (("avg", "half_pixel"), ("avg", "output_half_pixel"), ("max", "half_pixel")):
+        attributes = {"mode": mode, "coordinate_transformation_mode": pixels, "output_height": 3, "output_width": 4, "sampling_ratio": 2, "spatial_scale": 0.7}
+        yield f"RoiAlign, {mode}, {pixels}", "RoiAlign", [noise(2, 5, 9, 11), rois, batch], ["y"], attributes, ()
+    yield "Det", "Det", [noise(3, 5, 5)], ["y"], {}, ()
+    yield "SimplifiedLayerNormalization", "SimplifiedLayerNormalization", [noise(3, 8), noise(8)], ["y"], {"epsilon": 1e-5}, ()
+
+
 def model_of(op, inputs, outputs, attributes, constants):
     names = ["" if value is None else f"in{i}" for i, value in enumerate(inputs)]
-    node = helper.make_node(op, names, outputs, domain="com.microsoft", **attributes)
+    node = helper.make_node(op, names, outputs, domain="" if op in STANDARD else "com.microsoft", **attributes)
     given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if name and i not in constants}
     graph = helper.make_graph(
         [node], "graph", [helper.make_tensor_value_info(name, TYPES[str(value.dtype)], value.shape) for name, value in given.items()],
@@ -174,7 +198,7 @@ def main():
         return 77
     tested, failed = set(), 0
     for name, op, inputs, outputs, attributes, constants in cases():
-        tested.add(f"com.microsoft.{op}")
+        tested.add(op if op in STANDARD else f"com.microsoft.{op}")
         with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
             wrong = check(folder, args.build, outputs, *model_of(op, inputs, outputs, attributes, constants))
         if wrong:
