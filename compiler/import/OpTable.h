@@ -43,6 +43,7 @@ llvm::ArrayRef<OpRow> resizeRows();
 llvm::ArrayRef<OpRow> samplingRows();
 llvm::ArrayRef<OpRow> signalRows();
 llvm::ArrayRef<OpRow> volumeRows();
+llvm::ArrayRef<OpRow> attentionRows();
 llvm::ArrayRef<OpRow> detectionRows();
 llvm::ArrayRef<OpRow> randomRows();
 llvm::ArrayRef<OpRow> sequenceRows();

@@ -17,6 +17,7 @@ RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
 # Of outputs by name; others are floats.
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
+NEWER = ("Attention-23", "RotaryEmbedding-23")
 STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
@@ -149,19 +150,31 @@ def standard():
     for mode, pixels in (("avg", "half_pixel"), ("avg", "output_half_pixel"), ("max", "half_pixel")):
         attributes = {"mode": mode, "coordinate_transformation_mode": pixels, "output_height": 3, "output_width": 4, "sampling_ratio": 2, "spatial_scale": 0.7}
         yield f"RoiAlign, {mode}, {pixels}", "RoiAlign", [noise(2, 5, 9, 11), rois, batch], ["y"], attributes, ()
+    q, kv = noise(BATCH, HEADS, STEPS, DEPTH), [noise(BATCH, 2, 6, DEPTH), noise(BATCH, 2, 6, DEPTH)]
+    past = [noise(BATCH, 2, 3, DEPTH), noise(BATCH, 2, 3, DEPTH)]
+    yield "Attention-23", "Attention-23", [q, *kv], ["y"], {"scale": 0.3}, ()
+    yield "Attention-23, a mask", "Attention-23", [q, *kv, noise(STEPS, 6)], ["y", "", "", "products"], {"is_causal": 1, "softcap": 2.0}, ()
+    yield "Attention-23, a cache", "Attention-23", [q, *kv, None, *past], ["y", "k", "v"], {"is_causal": 1}, ()
+    flat = [noise(BATCH, STEPS, WIDTH), noise(BATCH, 6, 2 * DEPTH), noise(BATCH, 6, 2 * DEPTH)]
+    yield "Attention-23, flat", "Attention-23", [*flat, noise(BATCH, 1, STEPS, 5)], ["y"], {"q_num_heads": HEADS, "kv_num_heads": 2}, ()
+    caches = [noise(16, DEPTH // 2), noise(16, DEPTH // 2)]
+    yield "RotaryEmbedding-23", "RotaryEmbedding-23", [q, *caches, RNG.integers(0, 16, (BATCH, STEPS)).astype(np.int64)], ["y"], {"interleaved": 1}, ()
+    yield "RotaryEmbedding-23, flat", "RotaryEmbedding-23", [flat[0], noise(BATCH, STEPS, 2), noise(BATCH, STEPS, 2)], ["y"], {"num_heads": HEADS, "rotary_embedding_dim": 4}, ()
     yield "Det", "Det", [noise(3, 5, 5)], ["y"], {}, ()
     yield "SimplifiedLayerNormalization", "SimplifiedLayerNormalization", [noise(3, 8), noise(8)], ["y"], {"epsilon": 1e-5}, ()
 
 
 def model_of(op, inputs, outputs, attributes, constants):
+    opset = 23 if op in NEWER else 17
+    op, domain = op.removesuffix("-23"), "" if op in STANDARD + NEWER else "com.microsoft"
     names = ["" if value is None else f"in{i}" for i, value in enumerate(inputs)]
-    node = helper.make_node(op, names, outputs, domain="" if op in STANDARD else "com.microsoft", **attributes)
+    node = helper.make_node(op, names, outputs, domain=domain, **attributes)
     given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if name and i not in constants}
     graph = helper.make_graph(
         [node], "graph", [helper.make_tensor_value_info(name, TYPES[str(value.dtype)], value.shape) for name, value in given.items()],
         [helper.make_tensor_value_info(name, OUTPUTS.get(name, TensorProto.FLOAT), None) for name in outputs if name],
         [numpy_helper.from_array(inputs[i], names[i]) for i in constants])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
 
 
 def run(command):
@@ -198,7 +211,7 @@ def main():
         return 77
     tested, failed = set(), 0
     for name, op, inputs, outputs, attributes, constants in cases():
-        tested.add(op if op in STANDARD else f"com.microsoft.{op}")
+        tested.add(op if op in STANDARD + NEWER else f"com.microsoft.{op}")
         with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
             wrong = check(folder, args.build, outputs, *model_of(op, inputs, outputs, attributes, constants))
         if wrong:

@@ -9,17 +9,15 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Sequences = Computes;
-using Ints64 = std::vector<int64_t>;
 
 /// "s": rows 0, 1 and 2 of x, a sequence of [1, 2].
-OnnxBuilder rows() {
-  OnnxBuilder builder;
+void addRows(OnnxBuilder& builder) {
   builder.input("x", ElementType::kF32, {3, 2}).node("SplitToSequence", "split", {"x"}, {"s"}, {{"axis", int64_t{0}}});
-  return builder;
 }
 
 TEST_F(Sequences, ElementsAreTakenOutPutInAndJoined) {
-  OnnxBuilder builder = rows();
+  OnnxBuilder builder;
+  addRows(builder);
   builder.ints("first", {}, {0}).ints("last", {}, {-1});
   builder.node("SequenceAt", "at", {"s", "last"}, {"c"}).node("SequenceErase", "erase", {"s", "last"}, {"t"});
   builder.node("SequenceInsert", "insert", {"t", "c", "first"}, {"u"});
@@ -28,7 +26,8 @@ TEST_F(Sequences, ElementsAreTakenOutPutInAndJoined) {
 }
 
 TEST_F(Sequences, TheDeviceChoosesAmongElementsOfOneType) {
-  OnnxBuilder builder = rows();
+  OnnxBuilder builder;
+  addRows(builder);
   builder.input("k", ElementType::kI64, {}).node("SequenceAt", "at", {"s", "k"}, {"y"}).output("y");
   for (int64_t k : {0, 2, -1}) {
     const float from = static_cast<float>(2 * (k < 0 ? k + 3 : k));
@@ -38,7 +37,8 @@ TEST_F(Sequences, TheDeviceChoosesAmongElementsOfOneType) {
 }
 
 TEST_F(Sequences, ABodyIsMappedOverThem) {
-  OnnxBuilder builder = rows();
+  OnnxBuilder builder;
+  addRows(builder);
   auto body = std::make_shared<OnnxBuilder>();
   body->input("e", ElementType::kF32, {1, 2}).node("Neg", "neg", {"e"}, {"n"}).output("n");
   builder.node("SequenceMap", "map", {"s"}, {"t"}, {{"body", body}});
@@ -47,7 +47,8 @@ TEST_F(Sequences, ABodyIsMappedOverThem) {
 }
 
 TEST_F(Sequences, LeaveTheModelElementByElement) {
-  OnnxBuilder builder = rows();
+  OnnxBuilder builder;
+  addRows(builder);
   builder.output("s");
   auto module = import(builder);
   ASSERT_TRUE(module.ok()) << module.status().message();
@@ -56,7 +57,8 @@ TEST_F(Sequences, LeaveTheModelElementByElement) {
 }
 
 TEST_F(Sequences, WhatIsNotKnownAtImportIsNamed) {
-  OnnxBuilder builder = rows();
+  OnnxBuilder builder;
+  addRows(builder);
   builder.input("k", ElementType::kI64, {}).node("SequenceErase", "erase", {"s", "k"}, {"t"});
   builder.node("ConcatFromSequence", "join", {"t"}, {"y"}, {{"axis", int64_t{0}}}).output("y");
   auto module = import(builder);
@@ -64,7 +66,8 @@ TEST_F(Sequences, WhatIsNotKnownAtImportIsNamed) {
   EXPECT_THAT(module.status().message(), HasSubstr("SequenceErase 'erase'"));
   EXPECT_THAT(module.status().message(), HasSubstr("a position that is not known at import"));
 
-  OnnxBuilder other = rows();
+  OnnxBuilder other;
+  addRows(other);
   other.node("Relu", "relu", {"s"}, {"y"}).output("y");
   auto refused = import(other);
   ASSERT_FALSE(refused.ok());
