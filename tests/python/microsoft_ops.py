@@ -156,7 +156,7 @@ def standard():
     yield "Attention-23, a mask", "Attention-23", [q, *kv, noise(STEPS, 6)], ["y", "", "", "products"], {"is_causal": 1, "softcap": 2.0}, ()
     yield "Attention-23, a cache", "Attention-23", [q, *kv, None, *past], ["y", "k", "v"], {"is_causal": 1}, ()
     flat = [noise(BATCH, STEPS, WIDTH), noise(BATCH, 6, 2 * DEPTH), noise(BATCH, 6, 2 * DEPTH)]
-    yield "Attention-23, flat", "Attention-23", [*flat, noise(BATCH, 1, STEPS, 5)], ["y"], {"q_num_heads": HEADS, "kv_num_heads": 2}, ()
+    yield "Attention-23, flat", "Attention-23", [*flat, noise(BATCH, 1, STEPS, 6)], ["y"], {"q_num_heads": HEADS, "kv_num_heads": 2}, ()
     caches = [noise(16, DEPTH // 2), noise(16, DEPTH // 2)]
     yield "RotaryEmbedding-23", "RotaryEmbedding-23", [q, *caches, RNG.integers(0, 16, (BATCH, STEPS)).astype(np.int64)], ["y"], {"interleaved": 1}, ()
     yield "RotaryEmbedding-23, flat", "RotaryEmbedding-23", [flat[0], noise(BATCH, STEPS, 2), noise(BATCH, STEPS, 2)], ["y"], {"num_heads": HEADS, "rotary_embedding_dim": 4}, ()
