@@ -158,19 +158,28 @@ std::vector<Value> insert(NodeContext& node, const Operands& operands, const Bui
 
 }  // namespace
 
-void composed(NodeContext& node, const std::vector<Value>& inputs, const Formula& formula) {
-  if (node.failed()) return;
+std::vector<Value> composedValues(NodeContext& node, const std::vector<Value>& inputs, const Formula& formula) {
+  if (node.failed()) return {};
   Operands operands(inputs);
-  if (operands.isAnonymous()) return node.needsSize("a size that has no name");
+  if (operands.isAnonymous()) return node.needsSize("a size that has no name"), std::vector<Value>();
   StatusOr<Built> built = buildForAllSizes(node, operands, formula);
   if (!built.ok() && operands.isFree() && operands.chooseWithinBounds(node))
     built = buildForAllSizes(node, operands, formula);
   if (!built.ok()) {
     const std::string reason(built.status().message());
-    if (built.status().code() == StatusCode::kInvalidArgument) return node.invalid(reason);
-    return operands.isFree() ? node.needsSize(reason) : node.unsupported(reason);
+    if (built.status().code() == StatusCode::kInvalidArgument)
+      node.invalid(reason);
+    else if (operands.isFree())
+      node.needsSize(reason);
+    else
+      node.unsupported(reason);
+    return {};
   }
-  const std::vector<Value> results = insert(node, operands, *built);
+  return insert(node, operands, *built);
+}
+
+void composed(NodeContext& node, const std::vector<Value>& inputs, const Formula& formula) {
+  const std::vector<Value> results = composedValues(node, inputs, formula);
   for (size_t i = 0; i < results.size(); ++i)
     if (results[i]) node.setOutput(i, results[i]);
 }

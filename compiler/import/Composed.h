@@ -19,6 +19,9 @@ namespace hpu::importer {
 /// Results in the order of the node's outputs; a null one is not set.
 using Formula = std::function<std::vector<hpu::Value>(compose::Emitter&, const std::vector<hpu::Value>&)>;
 
+/// What the formula makes of values of the module; null ones are null for the formula too. Failures of the formula are
+/// the node's, and the result is then empty.
+std::vector<Value> composedValues(NodeContext& node, const std::vector<Value>& inputs, const Formula& formula);
 /// Sets the node's outputs to what the formula makes of values of the module; null ones are null for the formula too.
 /// Failures of the formula are the node's.
 void composed(NodeContext& node, const std::vector<Value>& inputs, const Formula& formula);

@@ -98,22 +98,6 @@ void convertIdentity(NodeContext& node) {
   node.forward(0);
 }
 
-void convertDropout(NodeContext& node) {
-  if (node.opset() >= 12 && node.has(2)) {
-    std::optional<double> training = node.constantNumber(2);
-    bool keepsAll = node.has(1) && node.constantNumber(1) == 0.0;
-    if (!training || (*training != 0 && !keepsAll)) return node.unsupported("training mode");
-  }
-  node.forward(0);
-  if (!node.wants(1)) return;
-  RankedTensorType type = node.inputType(0);
-  if (!type || !type.hasStaticShape()) return node.needsSize("the mask of a tensor with a free dimension");
-  // The mask keeps everything; before opset 10 it had the input's type.
-  ElementType element = node.opset() >= 10 ? ElementType::kBool : ir::elementType(type.getElementType());
-  mlir::Type maskType = ir::mlirElementType(node.context(), element);
-  node.setOutput(1, node.expand(node.scalar(maskType, 1), ir::symShape(type)));
-}
-
 constexpr OpRow kRows[] = {
     {"Relu", 6, kNewestOpset, convertActivation, "relu"},
     {"Sigmoid", 6, kNewestOpset, convertActivation, "sigmoid"},
@@ -132,7 +116,6 @@ constexpr OpRow kRows[] = {
     {"Swish", 24, kNewestOpset, convertSwish},
     {"Gelu", 20, kNewestOpset, convertGelu},
     {"Identity", 1, kNewestOpset, convertIdentity, "", "tensors only"},
-    {"Dropout", 6, kNewestOpset, convertDropout, "", "inference only"},
 };
 
 }  // namespace

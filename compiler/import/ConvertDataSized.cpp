@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX ops whose results are as large as the data says, and what reads them (DataSizes.h).
 #include "base/Format.h"
+#include "compiler/import/Composed.h"
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OpTable.h"
+#include "compose/Detection.h"
 
 namespace hpu::importer {
 namespace {
@@ -210,6 +212,92 @@ void gatherTuples(NodeContext& node) {
   SymShape flat = {node.symDim(places)};
   flat.append(from.begin() + batches + depth, from.end());
   node.setOutput(0, node.op("gather", {node.reshape(x, flat), place}, {{"axis", 0}}));
+}
+
+void convertNonMaxSuppression(NodeContext& node) {
+  compose::Suppression how;
+  const int64_t form = node.integer("center_point_box", 0);
+  if (form != 0 && form != 1) return node.invalid(strCat("center_point_box is ", form));
+  how.isCentred = form == 1;
+  // Without a number nothing is selected.
+  if (!node.has(2) || node.constantNumber(2) == 0.0)
+    return node.setOutput(0, Tensor::zeros({ElementType::kI64, {0, 3}}));
+  Value boxes = node.input(0), scores = node.input(1), most = node.input(2);
+  Value overlap = node.has(3) ? node.input(3) : node.scalar(node.builder().getF32Type(), 0);
+  Value threshold = node.has(4) ? node.input(4) : Value();
+  if (!boxes || !scores || !most || !overlap || (node.has(4) && !threshold)) return;
+  if (node.rank(scores) != 3) return node.invalid("scores must be [batch, classes, boxes]");
+  const std::vector<Value> done = composedValues(
+      node, {boxes, scores, most, overlap, threshold}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
+        const compose::SuppressedBoxes result = compose::suppressBoxes(e, in[0], in[1], in[2], in[3], in[4], how);
+        return std::vector<hpu::Value>{result.order, result.kept};
+      });
+  if (done.size() != 2) return;
+  const auto sizes = NodeContext::dims(NodeContext::typeOf(scores));
+  const std::optional<DimExpr> all = NodeContext::product(sizes),
+                               ofClass = NodeContext::product(llvm::ArrayRef(sizes).drop_front());
+  if (!all || !ofClass) return node.needsSize("the number of its scores");
+  if (all->constant() == 0) return node.setOutput(0, Tensor::zeros({ElementType::kI64, {0, 3}}));
+  const SymDim flat = node.symDim(all);
+  const Found found = findTrue(node, node.reshape(done[1], flat), *all);
+  // As many as are asked for of each class, where that is known.
+  Value places = found.places;
+  SymDim rows = flat;
+  if (const std::optional<double> number = node.constantNumber(2)) {
+    const auto limit = static_cast<int64_t>(std::clamp(*number, 0.0, 1e12));
+    const std::optional<DimExpr> each = DimExpr::min(*sizes[2], limit);
+    const std::optional<DimExpr> bound = each ? each->times(*sizes[0]) : std::nullopt;
+    const std::optional<DimExpr> whole = bound ? bound->times(*sizes[1]) : std::nullopt;
+    if (whole) {
+      rows = node.symDim(whole->simplified());
+      places = node.slice(places, SymDim{0}, rows, Ints{1});
+    }
+  }
+  auto column = [&](Value v) { return node.reshape(v, {rows, SymDim{1}}); };
+  Value batch = node.op("div", {places, numberOf(node, *ofClass)});
+  Value kind = node.op("mod", {node.op("div", {places, numberOf(node, *sizes[2])}), numberOf(node, *sizes[1])});
+  Value box = node.op("gather", {node.reshape(done[0], flat), places}, {{"axis", 0}});
+  Value all3 = node.op("concat", {column(batch), column(kind), column(box)}, {{"axis", 1}});
+  node.setOutput(0, cutToDataSize(node, all3, 0, found.count));
+}
+
+void convertUnique(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  const bool isSorted = node.integer("sorted", 1) != 0, hasAxis = node.hasAttribute("axis");
+  const std::vector<std::optional<DimExpr>> sizes = NodeContext::dims(NodeContext::typeOf(x));
+  std::optional<DimExpr> count = NodeContext::product(sizes), width = DimExpr(1);
+  if (!count) return node.needsSize("the number of its elements");
+  int64_t axis = 0;
+  Value rows;
+  if (hasAxis) {
+    const std::optional<int64_t> given = node.axis(node.integer("axis", 0), node.rank(x));
+    if (!given) return;
+    axis = *given;
+    Ints perm = {axis};
+    std::vector<std::optional<DimExpr>> others;
+    for (int64_t d = 0; d < node.rank(x); ++d)
+      if (d != axis) perm.push_back(d), others.push_back(sizes[static_cast<size_t>(d)]);
+    count = sizes[static_cast<size_t>(axis)];
+    width = NodeContext::product(others);
+    if (!count || !width) return node.needsSize("the number of its elements");
+    rows = node.transpose(x, perm);
+  } else {
+    x = rows = node.reshape(x, {node.symDim(count)});
+  }
+  rows = node.reshape(rows, {node.symDim(count), node.symDim(width)});
+  if (!rows) return;
+  const std::vector<Value> done =
+      composedValues(node, {rows}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
+        const compose::UniqueRows result = compose::uniqueRows(e, in[0], isSorted);
+        return std::vector<hpu::Value>{result.places, result.inverse, result.counts, result.count};
+      });
+  if (done.size() != 4) return;
+  Value all = node.op("gather", {x, done[0]}, {{"axis", axis}});
+  if (node.wants(0)) node.setOutput(0, cutToDataSize(node, all, axis, done[3]));
+  if (node.wants(1)) node.setOutput(1, cutToDataSize(node, done[0], 0, done[3]));
+  if (node.wants(2)) node.setOutput(2, done[1]);
+  if (node.wants(3)) node.setOutput(3, cutToDataSize(node, done[2], 0, done[3]));
 }
 
 }  // namespace hpu::importer

@@ -229,6 +229,8 @@ constexpr OpRow kRows[] = {
     {"TensorScatter", 24, kNewestOpset, convertTensorScatter, "scatter_elements"},
     {"NonZero", 9, kNewestOpset, convertNonZero},
     {"Compress", 9, kNewestOpset, convertCompress, "", "a condition that is surely not too long"},
+    {"NonMaxSuppression", 10, kNewestOpset, convertNonMaxSuppression},
+    {"Unique", 11, kNewestOpset, convertUnique, "", "all pairs are compared; no rows without elements"},
     {"CumSum", 11, kNewestOpset, convertCumSum, "", "a constant axis"},
 };
 

@@ -70,8 +70,8 @@ constexpr char kFirstEllipsisDim = '0';
 constexpr int64_t kMostEllipsisDims = 9;
 
 /// The labels of one operand or of the output. `ellipsis` stands in place of "..."; nullopt for anything but letters
-/// and one ellipsis, and for a letter that comes twice.
-std::optional<std::string> parseLabels(std::string_view text, const std::string& ellipsis) {
+/// and one ellipsis, and for a letter that comes twice where that means nothing.
+std::optional<std::string> parseLabels(std::string_view text, const std::string& ellipsis, bool mayRepeat) {
   std::string labels;
   bool hasEllipsis = false;
   while (!text.empty()) {
@@ -82,7 +82,8 @@ std::optional<std::string> parseLabels(std::string_view text, const std::string&
       continue;
     }
     const char c = text.front();
-    if (!std::isalpha(static_cast<unsigned char>(c)) || labels.find(c) != std::string::npos) return std::nullopt;
+    if (!std::isalpha(static_cast<unsigned char>(c))) return std::nullopt;
+    if (!mayRepeat && labels.find(c) != std::string::npos) return std::nullopt;
     labels += c;
     text.remove_prefix(1);
   }
@@ -117,13 +118,14 @@ std::optional<Equation> parseEquation(NodeContext& node, std::string text, llvm:
     std::string ellipsis;
     for (int64_t d = hasEllipsis ? dims : 0; d-- > 0;) ellipsis += static_cast<char>(kFirstEllipsisDim + d);
     if (ellipsis.size() > widest.size()) widest = ellipsis;
-    std::optional<std::string> labels = parseLabels(terms[i], ellipsis);
-    if (!labels) return node.unsupported(shown + " (one ellipsis and no diagonals)"), std::nullopt;
+    std::optional<std::string> labels = parseLabels(terms[i], ellipsis, /*mayRepeat=*/true);
+    if (!labels) return node.unsupported(shown + " (letters and one ellipsis)"), std::nullopt;
     for (char c : *labels) ++uses[c];
     equation.inputs.push_back(std::move(*labels));
   }
   if (arrow != std::string::npos) {
-    std::optional<std::string> labels = parseLabels(std::string_view(text).substr(arrow + 2), widest);
+    std::optional<std::string> labels =
+        parseLabels(std::string_view(text).substr(arrow + 2), widest, /*mayRepeat=*/false);
     if (!labels) return node.invalid(shown + ": the output names a dimension twice"), std::nullopt;
     equation.output = *labels;
   } else {
@@ -223,9 +225,27 @@ Value contract(NodeContext& node, Value lhs, std::string a, Value rhs, std::stri
   return reorder(node, product, batch + rows + columns, output);
 }
 
+/// Of dims with one letter the elements at equal positions, which leaves one of them; edits `letters`.
+Value diagonal(NodeContext& node, Value x, std::string& letters) {
+  for (size_t i = 0; i < letters.size() && x; ++i)
+    for (size_t j = letters.find(letters[i], i + 1); j != std::string::npos && x; j = letters.find(letters[i], i + 1)) {
+      const SymShape shape = ir::symShape(node.typeOf(x));
+      if (!(shape[i] == shape[j]))
+        return node.invalid(strCat("dimensions ", i, " and ", j, " have one letter and other sizes")), Value();
+      auto positions = [&](size_t dim) {
+        SymShape along(shape.size(), SymDim{1});
+        along[dim] = shape[dim];
+        return node.reshape(node.range(SymDim{0}, shape[dim], 1, ElementType::kI64), along);
+      };
+      Value kept = node.op("where", {node.op("equal", {positions(i), positions(j)}), x, node.scalarLike(x, 0)});
+      x = node.op("reduce_sum", kept, {{"axes", Ints{static_cast<int64_t>(j)}}, {"keepdims", false}});
+      letters.erase(j, 1);
+    }
+  return x;
+}
+
 void convertEinsum(NodeContext& node) {
-  if (node.numInputs() < 1 || node.numInputs() > 2)
-    return node.unsupported(strCat(node.numInputs(), " operands (one or two are)"));
+  if (node.numInputs() < 1) return node.invalid("it has no operand");
   llvm::SmallVector<Value> operands;
   llvm::SmallVector<int64_t> ranks;
   for (size_t i = 0; i < node.numInputs(); ++i) {
@@ -235,19 +255,33 @@ void convertEinsum(NodeContext& node) {
   }
   std::optional<Equation> equation = parseEquation(node, node.text("equation", ""), ranks);
   if (!equation) return;
-  std::string letters = equation->inputs[0];
-  if (operands.size() == 2)
-    return node.setOutput(0, contract(node, operands[0], letters, operands[1], equation->inputs[1], equation->output));
-  Value x = sumOut(node, operands[0], letters, equation->output);
+  std::vector<std::string>& inputs = equation->inputs;
+  const Value first = operands[0];
+  for (size_t i = 0; i < operands.size(); ++i) operands[i] = diagonal(node, operands[i], inputs[i]);
+  if (node.failed()) return;
+  std::string letters = inputs[0];
+  Value x = operands[0];
+  // From the left: what is still needed of two is an operand of the next product.
+  for (size_t i = 1; i < operands.size() && x; ++i) {
+    std::string needed = equation->output, left;
+    for (size_t k = i + 1; k < operands.size(); ++k) needed += inputs[k];
+    for (char c : letters + inputs[i])
+      if (needed.find(c) != std::string::npos && left.find(c) == std::string::npos) left += c;
+    if (i + 1 == operands.size()) left = equation->output;
+    x = contract(node, x, letters, operands[i], inputs[i], left);
+    letters = left;
+  }
+  if (operands.size() > 1) return node.setOutput(0, x);
+  x = sumOut(node, x, letters, equation->output);
   Value result = reorder(node, x, letters, equation->output);
-  if (result == operands[0]) return node.forward(0);
+  if (result == first) return node.forward(0);
   node.setOutput(0, result);
 }
 
 constexpr OpRow kRows[] = {
     {"MatMul", 1, kNewestOpset, convertMatMul, "", "floats"},
     {"Gemm", 6, kNewestOpset, convertGemm, "", "floats"},
-    {"Einsum", 12, kNewestOpset, convertEinsum, "", "one or two operands, no diagonal"},
+    {"Einsum", 12, kNewestOpset, convertEinsum, "", ""},
 };
 
 }  // namespace

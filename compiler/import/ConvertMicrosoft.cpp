@@ -7,6 +7,7 @@
 #include "compiler/import/OpTable.h"
 #include "compose/Attention.h"
 #include "compose/Indexing.h"
+#include "compose/Quantized.h"
 
 namespace hpu::importer {
 namespace {
@@ -168,7 +169,7 @@ hpu::Value behind(Emitter& e, hpu::Value past, hpu::Value x) {
 
 /// input, weights, bias, mask_index, past, attention_bias -> result, present
 void convertAttention(NodeContext& node) {
-  if (!lacks(node, {{6, "past_sequence_length"}})) return;
+  if (node.def().op == "Attention" && !lacks(node, {{6, "past_sequence_length"}})) return;
   if (node.integer("do_rotary", 0)) return node.unsupported("rotary positions");
   const int64_t heads = node.integer("num_heads", 0);
   const double filter = node.number("mask_filter_value", -10000);
@@ -176,8 +177,16 @@ void convertAttention(NodeContext& node) {
   Ints widths = node.integers("qkv_hidden_sizes");
   if (heads < 1) return node.invalid("num_heads is missing");
   if (!widths.empty() && widths.size() != 3) return node.invalid("qkv_hidden_sizes needs three numbers");
-  composed(node, operandsOf(node, 6), [&](Emitter& e, const Values& in) -> Values {
-    hpu::Value all = e.matmul(in[0], in[1]);
+  const bool isQuantized = node.def().op == "QAttention";
+  composed(node, operandsOf(node, isQuantized ? 9 : 6), [&](Emitter& e, const Values& given) -> Values {
+    hpu::Value all;
+    Values in = given;
+    if (isQuantized) {  // input, weights, bias, their scales, mask, their zero points, past
+      all = compose::quantizedProduct(e, in[0], in[3], in[6], in[1], in[4], in[7]);
+      in[3] = given[5], in[4] = given[8], in[5] = {};
+    } else {
+      all = e.matmul(in[0], in[1]);
+    }
     if (in[2].handle) all = e.add(all, in[2]);
     const int64_t batch = e.dim(all, 0), width = e.dim(all, 2);
     Ints parts = widths;
@@ -226,6 +235,78 @@ void convertMultiHeadAttention(NodeContext& node) {
   });
 }
 
+/// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids ->
+/// result, present_key, present_value. Several heads of the query share one of keys and values.
+void convertGroupQueryAttention(NodeContext& node) {
+  if (!lacks(node, {{10, "attention_bias"}, {11, "head_sink"}})) return;
+  const int64_t heads = node.integer("num_heads", 0), groups = node.integer("kv_num_heads", 0);
+  const int64_t window = node.integer("local_window_size", -1);
+  const bool isRotary = node.integer("do_rotary", 0) != 0, isInterleaved = node.integer("rotary_interleaved", 0) != 0;
+  const compose::AttentionOptions options{node.number("scale", 0), node.number("softcap", 0), false};
+  if (heads < 1 || groups < 1 || heads % groups != 0)
+    return node.invalid("num_heads must be a multiple of kv_num_heads");
+  if (node.integer("smooth_softmax", 0) > 0) return node.unsupported("a smooth softmax");
+  if (node.has(1) != node.has(2)) return node.invalid("it has keys without values, or the other way round");
+  if (!node.has(5)) return node.invalid("seqlens_k is missing");
+  if (isRotary && (!node.has(7) || !node.has(8))) return node.invalid("rotary positions need both caches");
+  const std::optional<double> total = node.has(6) ? node.constantNumber(6) : std::nullopt;
+  std::vector<Value> operands = operandsOf(node, 10);
+  operands[6] = Value();
+  composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
+    const ElementType type = e.element(in[0]);
+    hpu::Value query = in[0], key = in[1], value = in[2];
+    const int64_t batch = e.dim(query, 0), steps = e.dim(query, 1);
+    if (!key.handle) {  // Keys and values are packed behind the query.
+      const int64_t depth = e.dim(query, 2) / (heads + 2 * groups);
+      key = e.sliceDim(in[0], 2, heads * depth, groups * depth);
+      value = e.sliceDim(in[0], 2, (heads + groups) * depth, groups * depth);
+      query = e.sliceDim(in[0], 2, 0, heads * depth);
+    }
+    hpu::Value q = compose::splitHeads(e, query, heads), k = compose::splitHeads(e, key, groups),
+               v = compose::splitHeads(e, value, groups);
+    const int64_t depth = e.dim(q, 3), past = in[3].handle ? e.dim(in[3], 2) : 0;
+    // Where `total` is not known it is what there was and what is new.
+    const int64_t known = total ? static_cast<int64_t>(*total) : past + steps;
+    const int64_t columns = std::max(past, known);
+    const bool isFirst = known == steps;
+    if (!e.ok()) return {};
+    if (columns < steps) return {e.fail("total_sequence_length is less than the query's")};
+    // Where each batch element's new keys go.
+    hpu::Value lengths = e.reshape(e.cast(in[5], ElementType::kI32), {batch, 1, 1, 1});
+    hpu::Value begin =
+        isFirst ? e.full({ElementType::kI32, {batch, 1, 1, 1}}, 0) : e.add(lengths, static_cast<double>(1 - steps));
+    hpu::Value rows = e.add(compose::counter(e, steps, 2, 4), begin);  // [batch, 1, steps, 1]
+    if (isRotary) {
+      const int64_t half = e.dim(in[7], 1);
+      hpu::Value positions = in[9].handle ? e.cast(in[9], ElementType::kI32) : e.reshape(rows, {batch, steps});
+      auto of = [&](hpu::Value cache) {
+        return e.cast(e.reshape(e.gather(cache, positions, 0), {batch, 1, steps, half}), type);
+      };
+      hpu::Value cosines = of(in[7]), sines = of(in[8]);
+      q = compose::rotated(e, q, cosines, sines, 2 * half, isInterleaved);
+      k = compose::rotated(e, k, cosines, sines, 2 * half, isInterleaved);
+    }
+    auto present = [&](hpu::Value before, hpu::Value now) {
+      if (!before.handle && columns == steps) return now;
+      hpu::Value room = before.handle ? e.pad(before, {0, 0, 0, 0}, {0, 0, columns - past, 0})
+                                      : e.full({type, {batch, groups, columns, depth}}, 0);
+      return e.op("scatter_elements", {room, begin, now}, {{"axis", int64_t{2}}, {"advance", int64_t{1}}});
+    };
+    hpu::Value keys = present(in[3], k), values = present(in[4], v);
+    hpu::Value column = compose::counter(e, columns, 3, 4);
+    hpu::Value isSeen = e.op("less_equal", {column, rows});
+    if (window > 0) isSeen = e.op("and", {isSeen, e.op("greater", {column, e.sub(rows, static_cast<double>(window))})});
+    hpu::Value bias = e.where(isSeen, e.scalar(0, ElementType::kF32), e.scalar(-1e30, ElementType::kF32));
+    // The queries of a group are rows of one product.
+    const int64_t shared = heads / groups;
+    q = e.reshape(q, {batch, groups, shared * steps, depth});
+    bias = e.reshape(e.expand(e.reshape(bias, {batch, 1, 1, steps, columns}), {batch, 1, shared, steps, columns}),
+                     {batch, 1, shared * steps, columns});
+    hpu::Value result = compose::attention(e, q, keys, values, bias, options);
+    return {compose::joinHeads(e, e.reshape(result, {batch, heads, steps, depth})), keys, values};
+  });
+}
+
 /// input, position_ids, cos_cache, sin_cache: rows of the caches for the positions.
 void convertRotaryEmbedding(NodeContext& node) {
   const bool isInterleaved = node.integer("interleaved", 0) != 0;
@@ -266,6 +347,8 @@ constexpr OpRow kRows[] = {
     {"FusedMatMul", 1, 1, convertFusedMatMul, "", "batches as they are", kDomain},
     {"MatMulNBits", 1, 1, convertMatMulNBits, "", "4 bits, no g_idx", kDomain},
     {"Attention", 1, 1, convertAttention, "", "masks of keys and of pairs; no rotary positions", kDomain},
+    {"QAttention", 1, 1, convertAttention, "", "masks of keys and of pairs", kDomain},
+    {"GroupQueryAttention", 1, 1, convertGroupQueryAttention, "", "no bias, no sink; caches that grow", kDomain},
     {"MultiHeadAttention", 1, 1, convertMultiHeadAttention, "", "queries, keys and values apart", kDomain},
     {"RotaryEmbedding", 1, 1, convertRotaryEmbedding, "", "no packed batches", kDomain},
 };

@@ -2,7 +2,9 @@
 // ONNX normalisations.
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/Composed.h"
 #include "compiler/import/OpTable.h"
+#include "compose/Normalizations.h"
 
 namespace hpu::importer {
 namespace {
@@ -39,8 +41,36 @@ Value meanOver(NodeContext& node, Value x, const Ints& axes) {
   return node.op("reduce_mean", x, {{"axes", axes}, {"keepdims", true}});
 }
 
+/// With the moments of the batch: the result, and what becomes of the running ones.
+void convertBatchNormTraining(NodeContext& node) {
+  std::vector<Value> operands;
+  for (size_t i = 0; i < 5; ++i) {
+    operands.push_back(node.input(i));
+    if (!operands.back()) return;
+    if (!node.isFloat(operands.back())) return node.invalid("its operands must be of floats");
+  }
+  const double epsilon = node.number("epsilon", 1e-5), momentum = node.number("momentum", 0.9);
+  composed(node, operands, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) -> std::vector<hpu::Value> {
+    const hpu::ElementType type = e.element(in[0]), kept = e.element(in[3]), keptVariance = e.element(in[4]);
+    const hpu::ElementType wide = type == ElementType::kF64 ? type : ElementType::kF32;
+    const int64_t rank = e.rank(in[0]);
+    if (rank < 2) return {e.fail("needs an input of rank 2 or more")};
+    const Shape own = {e.dim(in[0], 1)};
+    Shape along(static_cast<size_t>(rank), 1);
+    along[1] = own[0];
+    hpu::Value x = e.cast(in[0], wide);
+    const compose::Moments m = compose::momentsOf(e, x, compose::allBut(rank, {1}), epsilon);
+    auto broadcast = [&](hpu::Value v) { return e.reshape(e.cast(v, wide), along); };
+    hpu::Value y = compose::normalised(e, x, m.mean, m.istd, broadcast(in[1]), broadcast(in[2]));
+    auto moved = [&](hpu::Value running, hpu::Value now) {
+      return e.add(e.mul(e.cast(running, wide), momentum), e.mul(e.reshape(now, own), 1 - momentum));
+    };
+    return {e.cast(y, type), e.cast(moved(in[3], m.mean), kept), e.cast(moved(in[4], m.variance), keptVariance)};
+  });
+}
+
 void convertBatchNorm(NodeContext& node) {
-  if (node.integer("training_mode", 0)) return node.unsupported("training mode");
+  if (node.opset() >= 14 && node.integer("training_mode", 0)) return convertBatchNormTraining(node);
   if (node.opset() < 9 && node.integer("spatial", 1) == 0) return node.unsupported("spatial = 0");
   for (size_t i = 1; i < node.numOutputs(); ++i)
     if (node.wants(i)) return node.unsupported(strCat("output ", i, " (training)"));
@@ -127,6 +157,7 @@ void convertRmsNorm(NodeContext& node) {
   // The result has the type of the scale, to which the normalised numbers are rounded first.
   Value normal = node.cast(node.op("mul", {wide, factor}), node.elementOf(scale));
   node.setOutput(0, node.op("mul", {normal, scale}));
+  if (node.wants(1)) node.setOutput(1, factor);
 }
 
 void convertGroupNorm(NodeContext& node) {
@@ -215,10 +246,11 @@ void convertLrn(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"BatchNormalization", 6, kNewestOpset, convertBatchNorm, "", "inference only"},
+    {"BatchNormalization", 6, kNewestOpset, convertBatchNorm, "", "training: from opset 14 on"},
     {"InstanceNormalization", 6, kNewestOpset, convertInstanceNorm},
     {"LayerNormalization", 17, kNewestOpset, convertLayerNorm},
     {"RMSNormalization", 23, kNewestOpset, convertRmsNorm},
+    {"SimplifiedLayerNormalization", 1, kNewestOpset, convertRmsNorm, "", "ONNX Runtime's own, in ONNX's domain"},
     {"GroupNormalization", 18, kNewestOpset, convertGroupNorm},
     {"MeanVarianceNormalization", 9, kNewestOpset, convertMeanVariance},
     {"LpNormalization", 1, kNewestOpset, convertLpNorm},

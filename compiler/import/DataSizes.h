@@ -25,10 +25,12 @@ bool hasDataSize(const shape::DimExpr& size);
 /// others must be such that indices among them are inside of what they index.
 Value cutToDataSize(NodeContext& node, Value x, int64_t dim, Value count);
 
-/// NonZero, GatherND and Compress of what is not known at import.
+/// NonZero, GatherND, Compress, NonMaxSuppression and Unique of what is not known at import.
 void findNonZero(NodeContext& node);
 void gatherTuples(NodeContext& node);
 void convertCompress(NodeContext& node);
+void convertNonMaxSuppression(NodeContext& node);
+void convertUnique(NodeContext& node);
 
 /// Takes all data sizes out of a function as the importer makes it, and adds the output of sizes
 /// (dialect/hpu/DataSizes.h) where an output depends on one. Errors: kUnimplemented, naming the node whose result

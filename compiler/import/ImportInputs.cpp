@@ -66,6 +66,10 @@ Status OnnxImporter::bindOptions() {
       for (const std::string& part : DimExpr::parse(name).symbols()) declared.insert(part);
     }
   for (const ValueSize& size : valueSizes_) declared.insert(size.symbol);
+  std::set<std::string> lengths;  // Of sequences: used already (ImportSequences.cpp).
+  for (const auto& [name, length] : sequenceInputs_) lengths.insert(name + "[]");
+  for (const auto& entry : values_)
+    if (entry.second.isAbsent) lengths.insert(entry.first().str() + "[]");
   auto bind = [&](const std::string& name, int64_t size, const std::string& from) -> Status {
     // A value that sizes follow from may be any: an end that counts from the end.
     const bool isValue = llvm::any_of(valueSizes_, [&](const ValueSize& value) { return value.symbol == name; });
@@ -78,6 +82,7 @@ Status OnnxImporter::bindOptions() {
     return okStatus();
   };
   for (const auto& [name, size] : options_.dims) {
+    if (lengths.count(name)) continue;
     const std::string option = base::optionEntries("dims", {{name, std::to_string(size)}});
     if (!declared.count(name))
       return invalidArgument(strCat("'", model_.path, "': ", option, ": no free dimension has this name (there ",

@@ -4,6 +4,7 @@
 // shape computation that may name free dimensions; it becomes an op of the module only when it must.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,8 +36,11 @@ struct ImportedValue {
   std::optional<interp::Tensor> constant;
   std::optional<ShapeElements> elements;  ///< Only when `constant` is not known.
   std::string name;                       ///< In the model; names the constant op.
-  bool poisoned = false;                  ///< Comes from a node that could not be imported.
-  bool computed = false;                  ///< Of a poisoned one: it is surely not known before the model runs.
+  /// Of a sequence: its elements; it has none of the above.
+  std::shared_ptr<const std::vector<ImportedValue>> sequence;
+  bool isAbsent = false;  ///< An optional without an element. One with an element is the element.
+  bool poisoned = false;  ///< Comes from a node that could not be imported.
+  bool computed = false;  ///< Of a poisoned one: it is surely not known before the model runs.
   /// Has the type that the file declares for the result of a node that could not be imported, or depends on such a
   /// value. The module is not used; nodes behind it are still looked at.
   bool standsIn = false;

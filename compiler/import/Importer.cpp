@@ -215,11 +215,18 @@ std::string coverageDocument() {
   for (auto row = rows.begin(); row != others; ++row)
     text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " | ", (*row)->limits, " |\n");
   text += strCat("\n", rows.end() - others,
-                 " operators of other domains, as ONNX Runtime's optimiser and exporters write them:\n\n"
+                 " operators of other domains, as ONNX Runtime's optimiser and exporters write them, and steps of "
+                 "optimisers:\n\n"
                  "| operator | limits |\n|---|---|\n");
   for (auto row = others; row != rows.end(); ++row)
     text += strCat("| ", (*row)->domain, ".", (*row)->op, " | ", (*row)->limits, " |\n");
   text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
+  text +=
+      "\nOf a sequence `s` among a model's inputs or outputs each element is a tensor of its own: `s[0]`, `s[1]`, ... "
+      "The free dimension `s[]` is\ntheir number (`--dim 's[]=3'`); of an optional input `s[]` is 0 where it is not "
+      "there "
+      "(-1 for an optional sequence). A `Loop` that carries\nsequences is unrolled when its trips are known at "
+      "import.\n";
   text += "\nWhat comes of infinities, NaN and numbers out of range is in `accuracy.md`.\n";
   return text;
 }

@@ -130,6 +130,11 @@ Value NodeContext::input(size_t index) {
     }
     return argument;
   }
+  return materialize(in);
+}
+
+Value NodeContext::materialize(ImportedValue& in) {
+  if (issue_) return {};
   if (in.value) return in.value;
   if (in.constant) {
     OpBuilder::InsertionGuard guard(builder_);
@@ -147,11 +152,11 @@ Value NodeContext::input(size_t index) {
     for (const auto& element : in.elements->values)
       if (element)
         for (const std::string& name : element->symbols()) names += (names.empty() ? "'" : ", '") + name + "'";
-    needsSize(strCat("input ", index, " (", in.name, ") depends on the free dimension",
+    needsSize(strCat("'", in.name, "' depends on the free dimension",
                      names.empty() ? std::string("s of an earlier shape") : " " + names));
     return {};
   }
-  invalid(strCat("input ", index, " (", in.name, ") has no type"));
+  invalid(strCat("'", in.name, "' has no type"));
   return {};
 }
 

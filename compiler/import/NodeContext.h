@@ -82,6 +82,8 @@ class NodeContext {
   /// The operand as a value of the module; null after a failure, which is then recorded. Sizes become numbers that the
   /// device computes with.
   Value input(size_t index);
+  /// Of a value that is no operand: an element of a sequence.
+  Value materialize(ImportedValue& value);
   /// The elements, if known at import.
   const interp::Tensor* constant(size_t index) const;
   std::optional<Ints> constantInts(size_t index) const;

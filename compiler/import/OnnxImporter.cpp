@@ -75,9 +75,11 @@ StatusOr<OwningModule> OnnxImporter::run() {
   function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
   builder_.setInsertionPointToStart(function_.addEntryBlock());
 
+  expandSequences();
   valueSizes_ = findValueSizes(model_.graph, realInputs());
   if (Status bound = bindOptions(); !bound.ok()) return issues_.empty() ? bound : failure();
   addInputs();
+  joinSequences();
   addInitializers(model_.graph);
   for (const std::string& name : lost_) {
     values_[name] = {};
@@ -287,6 +289,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     if (value.constant) elements += value.constant->count();
     inputs.push_back(&value);
   }
+  if (convertSequence(node, inputs)) return;
   const OpRow* row = findRow(node.op, node.domain);
   if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0]->constant)
     return convertIf(node, *inputs[0]);
@@ -397,8 +400,11 @@ bool OnnxImporter::fold(const NodeDef& node, const OpRow& row, const std::vector
     for (ImportedValue& output : context.outputs_) {
       if (!output.value || context.issue_) continue;
       // A forwarded constant keeps its value of the module.
-      if (auto folded = context.folded_.find(output.value); folded != context.folded_.end())
-        output = {{}, folded->second, {}, {}, false};
+      if (auto folded = context.folded_.find(output.value); folded != context.folded_.end()) {
+        const Tensor constant = folded->second;
+        output = ImportedValue();
+        output.constant = constant;
+      }
       if (output.constant) foldedBytes_ += output.constant->type().bytes();
     }
   }
@@ -453,22 +459,20 @@ void OnnxImporter::checkDeclared(const ValueInfo& output, RankedTensorType type)
 
 void OnnxImporter::addOutputs() {
   SmallVector<Value> results;
-  std::vector<bool> wanted;
-  for (const ValueInfo& output : model_.graph.outputs) {
-    auto found = values_.find(output.name);
-    if (found == values_.end() || found->second.poisoned) continue;  // Reported already.
+  const std::vector<std::pair<ValueInfo, ImportedValue*>> outputs = tensorOutputs();
+  for (const auto& [output, imported] : outputs) {
     // An output is read as a node would read it, so that errors are the same.
     NodeDef reader;
     reader.name = output.name;
     reader.op = "graph output";
     reader.inputs = {output.name};
-    NodeContext context(builder_, reader, opset_, {&found->second}, {}, /*folding=*/false);
+    NodeContext context(builder_, reader, opset_, {imported}, {}, /*folding=*/false);
     Value value = context.input(0);
     if (context.issue_) {
       report(reader, context.issue_->kind, context.issue_->reason);
       continue;
     }
-    if (!found->second.standsIn) checkDeclared(output, NodeContext::typeOf(value));
+    if (!imported->standsIn) checkDeclared(output, NodeContext::typeOf(value));
     results.push_back(value);
   }
   if (!issues_.empty()) return;
@@ -477,7 +481,7 @@ void OnnxImporter::addOutputs() {
   for (Value value : results) resultTypes.push_back(value.getType());
   function_.setType(builder_.getFunctionType(inputTypes, resultTypes));
   SmallVector<DictionaryAttr> names;  // All at once: each change copies the whole list.
-  for (const ValueInfo& output : model_.graph.outputs)
+  for (const auto& [output, imported] : outputs)
     names.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("hpu.name", builder_.getStringAttr(output.name))));
   function_.setAllResultAttrs(names);
 }

@@ -35,6 +35,10 @@ class OnnxImporter {
   bool nameValues(const ValueInfo& info, ImportedValue& value);
   std::vector<const ValueInfo*> realInputs() const;
 
+  /// Sequences among the model's inputs become their elements; joinSequences() makes values of these.
+  void expandSequences();
+  void joinSequences();
+
   // ---- nodes ----
   void addInitializers(const GraphDef& graph);
   void collectUses(const GraphDef& graph);
@@ -42,6 +46,14 @@ class OnnxImporter {
   void convertNode(const NodeDef& node);
   void convertCustom(const NodeDef& node, const std::vector<ImportedValue*>& inputs, bool standsIn);
   void convertIf(const NodeDef& node, const ImportedValue& condition);
+  /// Of a node with sequences or optionals among its operands or results. False: it has none.
+  bool convertSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
+  void mapSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
+  /// A loop with sequences among what it carries, as often as it runs.
+  void unrollLoop(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
+  /// The nodes of a body once more; its results, or nothing after an issue.
+  std::optional<std::vector<ImportedValue>> runBody(const NodeDef& node, const GraphDef& body,
+                                                    const std::vector<ImportedValue>& arguments);
   /// Runs the converter on scratch ops and evaluates them. False when the result would be too large.
   bool fold(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
   void define(const NodeDef& node, NodeContext& done, bool standsIn = false);
@@ -56,6 +68,8 @@ class OnnxImporter {
 
   // ---- results ----
   void addOutputs();
+  /// The outputs, elements of sequences one by one.
+  std::vector<std::pair<ValueInfo, ImportedValue*>> tensorOutputs();
   void checkDeclared(const ValueInfo& output, RankedTensorType type);
   void removeDeadOps();
   Status failure() const;
@@ -76,6 +90,8 @@ class OnnxImporter {
   std::map<std::string, const ValueInfo*> declared_;  ///< Values between nodes, by name.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
+  std::map<std::string, size_t> sequenceInputs_;  ///< How many elements they have.
+  std::vector<std::unique_ptr<std::vector<ImportedValue>>> outputElements_;
   int64_t foldWork_ = 0;                          ///< What the interpreter may still do.
   int64_t foldedBytes_ = 0, generatedBytes_ = 0;  ///< Constants that folding and converters have made.
   OwningModule module_;

@@ -37,6 +37,8 @@ struct DimSpec {
 struct ValueInfo {
   std::string name;
   bool isTensor = true;  ///< Else a sequence, map or optional.
+  /// Of tensors, whose type the fields below say; both: an optional sequence.
+  bool isSequence = false, isOptional = false;
   int32_t dataType = 0;  ///< ONNX's number.
   bool hasShape = false;
   std::vector<DimSpec> shape;

@@ -41,8 +41,15 @@ ValueInfo readValueInfo(const onnx::ValueInfoProto& proto) {
   ValueInfo info;
   info.name = proto.name();
   info.isTensor = !proto.has_type() || proto.type().has_tensor_type();
-  if (!proto.has_type() || !proto.type().has_tensor_type()) return info;
-  const auto& type = proto.type().tensor_type();
+  if (!proto.has_type()) return info;
+  const onnx::TypeProto* inner = &proto.type();
+  const bool isOptional = inner->has_optional_type();
+  if (isOptional) inner = &inner->optional_type().elem_type();
+  const bool isSequence = inner->has_sequence_type();
+  if (isSequence) inner = &inner->sequence_type().elem_type();
+  if (!inner->has_tensor_type()) return info;
+  info.isOptional = isOptional, info.isSequence = isSequence;
+  const auto& type = inner->tensor_type();
   info.dataType = type.elem_type();
   info.hasShape = type.has_shape();
   for (const auto& dim : type.shape().dim()) {

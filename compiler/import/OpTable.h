@@ -43,7 +43,13 @@ llvm::ArrayRef<OpRow> resizeRows();
 llvm::ArrayRef<OpRow> samplingRows();
 llvm::ArrayRef<OpRow> signalRows();
 llvm::ArrayRef<OpRow> volumeRows();
+llvm::ArrayRef<OpRow> attentionRows();
+llvm::ArrayRef<OpRow> detectionRows();
+llvm::ArrayRef<OpRow> randomRows();
+llvm::ArrayRef<OpRow> sequenceRows();
+llvm::ArrayRef<OpRow> trainingRows();
 llvm::ArrayRef<OpRow> microsoftRows();
+llvm::ArrayRef<OpRow> microsoftFusedRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op, llvm::StringRef domain = "");

@@ -309,6 +309,21 @@ StatusOr<Tensor> scatterElements(ScatterElementsOp op, const Tensor& data, const
   return out;
 }
 
+Tensor suppress(const Tensor& data, const Tensor& conflicts) {
+  Tensor out = Tensor::copyOf(data.type(), data.data());
+  const int64_t size = data.shape().back();
+  for (int64_t row = 0; size > 0 && row < data.count() / size; ++row) {
+    uint8_t* kept = out.writable() + row * size;
+    for (int64_t i = 0; i < size; ++i) {
+      if (kept[i] == 0) continue;
+      const uint8_t* own = conflicts.data() + (row * size + i) * size;
+      for (int64_t j = i + 1; j < size; ++j)
+        if (own[j] != 0) kept[j] = 0;
+    }
+  }
+  return out;
+}
+
 template <typename W>
 void sortRow(std::vector<int64_t>& order, const std::vector<W>& row, bool largest) {
   // NaN is above all numbers; what is equal keeps its order.
@@ -385,6 +400,7 @@ Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindi
   if (auto o = llvm::dyn_cast<GatherElementsOp>(op)) return gatherElements(in[0], in[1], o.getAxis());
   if (auto o = llvm::dyn_cast<ScatterNdOp>(op)) return scatterNd(in[0], in[1], in[2], o.getMode());
   if (auto o = llvm::dyn_cast<ScatterElementsOp>(op)) return scatterElements(o, in[0], in[1], in[2]);
+  if (llvm::isa<SuppressOp>(op)) return suppress(in[0], in[1]);
   if (auto o = llvm::dyn_cast<TopIndicesOp>(op)) return topIndices(o, in[0], bindings);
   if (llvm::isa<RelayoutOp>(op)) return in[0];
   return std::nullopt;

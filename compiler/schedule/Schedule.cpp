@@ -143,7 +143,8 @@ class Scheduler {
     Operation* scatter = layout::rootOf(cluster);
     Block& body = cluster.getBody().front();
     const auto mode = scatter->getAttrOfType<IntegerAttr>("mode");
-    if (!mode || mode.getInt() == static_cast<int64_t>(ScatterMode::replace)) {
+    const bool replaces = !mode || mode.getInt() == static_cast<int64_t>(ScatterMode::replace);
+    if (replaces && !isa<SuppressOp>(scatter)) {
       OpBuilder at = OpBuilder::atBlockBegin(&body);
       RankedTensorType type = tensorOf(value);
       auto none = SplatElementsAttr::get(type, at.getZeroAttr(type.getElementType()));

@@ -13,11 +13,14 @@ constexpr double kMasked = -1e30;  // Finite, so that a row without any element 
 
 }  // namespace
 
-Value attention(Emitter& c, Value q, Value k, Value v, Value bias, const AttentionOptions& options) {
+AttentionSteps attentionSteps(Emitter& c, Value q, Value k, Value v, Value bias, const AttentionOptions& options) {
+  AttentionSteps steps;
   const ElementType type = c.element(q);
   const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(c.dim(q, 3)));
   Value scores = c.mul(c.toF32(c.matmul(q, c.transpose(k, {0, 1, 3, 2}))), scale);
+  steps.products = scores;
   if (options.softcap != 0) scores = c.mul(c.op("tanh", {c.div(scores, options.softcap)}), options.softcap);
+  steps.capped = scores;
   if (bias.handle) scores = c.add(scores, c.toF32(bias));
   if (options.isCausal) {
     const int64_t rows = c.dim(q, 2), columns = c.dim(k, 2);
@@ -25,8 +28,21 @@ Value attention(Emitter& c, Value q, Value k, Value v, Value bias, const Attenti
     Value isSeen = c.op("less_equal", {c.cast(counter(c, columns, 1, 2), ElementType::kI32), row});
     scores = c.where(isSeen, scores, c.scalarLike(scores, kMasked));
   }
-  Value weights = c.op("softmax", {scores}, {{"axis", int64_t{3}}});
-  return c.matmul(c.cast(weights, type), v);
+  steps.biased = scores;
+  steps.weights = c.op("softmax", {scores}, {{"axis", int64_t{3}}});
+  steps.result = c.matmul(c.cast(steps.weights, type), v);
+  return steps;
+}
+
+Value attention(Emitter& c, Value q, Value k, Value v, Value bias, const AttentionOptions& options) {
+  return attentionSteps(c, q, k, v, bias, options).result;
+}
+
+Value sharedHeads(Emitter& c, Value x, int64_t heads) {
+  const Shape s = c.shape(x);
+  if (!c.ok() || s[1] == heads) return x;
+  if (s[1] < 1 || heads % s[1] != 0) return c.fail("heads of the query that are no multiple of those of the keys");
+  return c.reshape(c.expand(insertDim(c, x, 2), {s[0], s[1], heads / s[1], s[2], s[3]}), {s[0], heads, s[2], s[3]});
 }
 
 Value splitHeads(Emitter& c, Value x, int64_t heads) {

@@ -16,6 +16,14 @@ struct AttentionOptions {
 /// softmax(scale q k^T + bias) v, [B, H, S, Dv]. `bias` broadcasts over [B, H, S, T]; it may be null.
 Value attention(Emitter& c, Value q, Value k, Value v, Value bias, const AttentionOptions& options);
 
+/// The same with what is on the way, f32: the scaled products, after the softcap, with the bias, and their softmax.
+struct AttentionSteps {
+  Value products, capped, biased, weights, result;
+};
+AttentionSteps attentionSteps(Emitter& c, Value q, Value k, Value v, Value bias, const AttentionOptions& options);
+/// Heads of keys and values that several heads of the query share, once for each of these.
+Value sharedHeads(Emitter& c, Value x, int64_t heads);
+
 /// [B, S, H * D] as [B, H, S, D], and back.
 Value splitHeads(Emitter& c, Value x, int64_t heads);
 Value joinHeads(Emitter& c, Value x);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each op of com.microsoft that imports, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
+"""Each op of com.microsoft that imports, and ops of detectors, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
 import argparse
 import json
 import os
@@ -14,7 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
-TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8}
+TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+# Of outputs by name; others are floats.
+OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
+NEWER = ("Attention-23", "RotaryEmbedding-23")
+STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -67,15 +71,110 @@ def cases():
         yield f"MatMulNBits {k} with zero points", "MatMulNBits", [noise(3, k), *weights, bytes_of(n * ((blocks + 1) // 2))], ["y"], attributes, (1, 2, 3)
 
 
+    yield from grouped()
+    yield from fused()
+    yield from quantised(x, mask)
+    yield from standard()
+
+
+def grouped():
+    """Four heads of the query on two of keys and values."""
+    pairs, depth = 2, 16  # ONNX Runtime turns rows of 16 only.
+    width, caches = pairs * depth, [noise(16, depth // 2), noise(16, depth // 2)]
+    heads = {"num_heads": HEADS, "kv_num_heads": pairs}
+    names = ["y", "k", "v"]
+
+    def fresh(steps):
+        return [noise(BATCH, steps, HEADS * depth), noise(BATCH, steps, width), noise(BATCH, steps, width)]
+
+    def lengths(*counts):
+        return np.array(counts, np.int32)
+
+    first = [None, None, lengths(STEPS - 1, STEPS - 1), lengths(STEPS)]
+    yield "GroupQueryAttention", "GroupQueryAttention", [*fresh(STEPS), *first], names, heads, (6,)
+    yield "GroupQueryAttention, packed", "GroupQueryAttention", [noise(BATCH, STEPS, HEADS * depth + 2 * width), None, None, *first], names, heads, (6,)
+    yield "GroupQueryAttention, rotary", "GroupQueryAttention", [*fresh(STEPS), *first, *caches], names, {"do_rotary": 1, "scale": 0.4, **heads}, (6,)
+    yield "GroupQueryAttention, a window", "GroupQueryAttention", [*fresh(STEPS), *first], names, {"local_window_size": 2, **heads}, (6,)
+    past = [noise(BATCH, pairs, 3, depth), noise(BATCH, pairs, 3, depth)]
+    yield "GroupQueryAttention, a cache", "GroupQueryAttention", [*fresh(1), *past, lengths(3, 3), lengths(4), *caches], names, {"do_rotary": 1, "rotary_interleaved": 1, **heads}, (6,)
+    yield "GroupQueryAttention, a cache and a softcap", "GroupQueryAttention", [*fresh(1), *past, lengths(3, 3), lengths(4)], names, {"softcap": 2.0, "local_window_size": 3, **heads}, (6,)
+
+
+def fused():
+    image, weights = noise(1, 3, 7, 6), noise(4, 3, 3, 3)
+    for name, attributes in (("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("LeakyRelu", {"activation_params": [0.2]}), ("Clip", {"activation_params": [-0.5, 0.7]})):
+        yield f"FusedConv, {name}", "FusedConv", [image, weights, noise(4)], ["y"], {"activation": name, "pads": [1, 1, 1, 1], **attributes}, (1, 2)
+    yield "FusedConv, a sum", "FusedConv", [image, weights, noise(4), noise(1, 4, 5, 4)], ["y"], {"activation": "Relu"}, (1, 2)
+    yield "FusedGemm", "FusedGemm", [noise(5, 3), noise(4, 3), noise(4)], ["y"], {"transB": 1, "alpha": 0.5, "beta": 2.0, "activation": "LeakyRelu", "activation_alpha": 0.1}, ()
+
+
+def quantised(x, mask):
+    def number(value):
+        return np.array(value, np.float32)
+
+    def zero(value):
+        return np.array(value, np.uint8)
+
+    a, b = [bytes_of(3, 8), number(0.02), zero(120)], [bytes_of(3, 8), number(0.03), zero(131)]
+    scales = (1, 2, 4, 5, 6, 7)
+    yield "QLinearAdd", "QLinearAdd", [*a, *b, number(0.05), zero(125)], ["q"], {}, scales
+    yield "QLinearMul", "QLinearMul", [*a, *b, number(0.06), zero(128)], ["q"], {}, scales
+    yield "QLinearSigmoid", "QLinearSigmoid", [*a, number(1 / 256), zero(0)], ["q"], {}, (1, 2, 3, 4)
+    yield "QLinearLeakyRelu", "QLinearLeakyRelu", [*a, number(0.02), zero(100)], ["q"], {"alpha": 0.1}, (1, 2, 3, 4)
+    yield "QLinearGlobalAveragePool", "QLinearGlobalAveragePool", [bytes_of(2, 3, 5, 4), number(0.02), zero(120), number(0.01), zero(128)], ["q"], {"channels_last": 0}, (1, 2, 3, 4)
+    yield "QLinearConcat", "QLinearConcat", [number(0.04), zero(128), *a, *b], ["q"], {"axis": 1}, (0, 1, 3, 4, 6, 7)
+    weights = [bytes_of(8, 5), number(0.01), zero(127)]
+    yield "MatMulIntegerToFloat", "MatMulIntegerToFloat", [a[0], weights[0], a[1], weights[1], a[2], weights[2], noise(5)], ["y"], {}, ()
+    yield "DynamicQuantizeMatMul", "DynamicQuantizeMatMul", [noise(3, 8), *weights, noise(5)], ["y"], {}, (1, 2, 3)
+    yield "QGemm", "QGemm", [*a, *weights, np.arange(5, dtype=np.int32) * 99, number(0.02), zero(128)], ["q"], {}, (1, 2, 3, 4, 5, 6, 7, 8)
+    yield "QGemm to floats", "QGemm", [*a, *weights], ["y"], {"alpha": 0.5}, (1, 2, 3, 4, 5)
+    rows = (x * 30 + 128).clip(0, 255).astype(np.uint8)
+    product = [rows, bytes_of(WIDTH, 3 * WIDTH), noise(3 * WIDTH), number(0.03), number(0.005), mask, zero(128), zero(128)]
+    yield "QAttention", "QAttention", product, ["y"], {"num_heads": HEADS}, (1, 3, 4, 6, 7)
+
+
+def standard():
+    corners = RNG.uniform(0, 10, (2, 40, 2)).astype(np.float32)
+    boxes = np.concatenate([corners, corners + RNG.uniform(1, 5, corners.shape).astype(np.float32)], 2)
+    scores = RNG.uniform(0, 1, (2, 3, 40)).astype(np.float32)
+    numbers = [np.array([7], np.int64), np.array([0.3], np.float32), np.array([0.25], np.float32)]
+    yield "NonMaxSuppression", "NonMaxSuppression", [boxes, scores, *numbers], ["chosen"], {}, (2,)
+    yield "NonMaxSuppression, middles", "NonMaxSuppression", [boxes, scores, *numbers], ["chosen"], {"center_point_box": 1}, ()
+    yield "NonMaxSuppression, all", "NonMaxSuppression", [boxes[:1], scores[:1], np.array([99], np.int64)], ["chosen"], {}, (2,)
+    outputs = ["y", "first", "inverse", "counts"]
+    yield "Unique", "Unique", [noise(60).round(1)], outputs, {}, ()
+    yield "Unique, as they come", "Unique", [noise(6, 20).round(1)], outputs, {"sorted": 0}, ()
+    yield "Unique, columns", "Unique", [RNG.integers(0, 2, (3, 25, 2)).astype(np.float32)], outputs, {"axis": 1}, ()
+    rois = np.concatenate([corners[0, :6], corners[0, :6] + 6], 1)
+    batch = np.array([0, 1, 1, 0, 1, 0], np.int64)
+    for mode, pixels in (("avg", "half_pixel"), ("avg", "output_half_pixel"), ("max", "half_pixel")):
+        attributes = {"mode": mode, "coordinate_transformation_mode": pixels, "output_height": 3, "output_width": 4, "sampling_ratio": 2, "spatial_scale": 0.7}
+        yield f"RoiAlign, {mode}, {pixels}", "RoiAlign", [noise(2, 5, 9, 11), rois, batch], ["y"], attributes, ()
+    q, kv = noise(BATCH, HEADS, STEPS, DEPTH), [noise(BATCH, 2, 6, DEPTH), noise(BATCH, 2, 6, DEPTH)]
+    past = [noise(BATCH, 2, 3, DEPTH), noise(BATCH, 2, 3, DEPTH)]
+    yield "Attention-23", "Attention-23", [q, *kv], ["y"], {"scale": 0.3}, ()
+    yield "Attention-23, a mask", "Attention-23", [q, *kv, noise(STEPS, 6)], ["y", "", "", "products"], {"is_causal": 1, "softcap": 2.0}, ()
+    yield "Attention-23, a cache", "Attention-23", [q, *kv, None, *past], ["y", "k", "v"], {"is_causal": 1}, ()
+    flat = [noise(BATCH, STEPS, WIDTH), noise(BATCH, 6, 2 * DEPTH), noise(BATCH, 6, 2 * DEPTH)]
+    yield "Attention-23, flat", "Attention-23", [*flat, noise(BATCH, 1, STEPS, 6)], ["y"], {"q_num_heads": HEADS, "kv_num_heads": 2}, ()
+    caches = [noise(16, DEPTH // 2), noise(16, DEPTH // 2)]
+    yield "RotaryEmbedding-23", "RotaryEmbedding-23", [q, *caches, RNG.integers(0, 16, (BATCH, STEPS)).astype(np.int64)], ["y"], {"interleaved": 1}, ()
+    yield "RotaryEmbedding-23, flat", "RotaryEmbedding-23", [flat[0], noise(BATCH, STEPS, 2), noise(BATCH, STEPS, 2)], ["y"], {"num_heads": HEADS, "rotary_embedding_dim": 4}, ()
+    yield "Det", "Det", [noise(3, 5, 5)], ["y"], {}, ()
+    yield "SimplifiedLayerNormalization", "SimplifiedLayerNormalization", [noise(3, 8), noise(8)], ["y"], {"epsilon": 1e-5}, ()
+
+
 def model_of(op, inputs, outputs, attributes, constants):
+    opset = 23 if op in NEWER else 17
+    op, domain = op.removesuffix("-23"), "" if op in STANDARD + NEWER else "com.microsoft"
     names = ["" if value is None else f"in{i}" for i, value in enumerate(inputs)]
-    node = helper.make_node(op, names, outputs, domain="com.microsoft", **attributes)
+    node = helper.make_node(op, names, outputs, domain=domain, **attributes)
     given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if name and i not in constants}
     graph = helper.make_graph(
         [node], "graph", [helper.make_tensor_value_info(name, TYPES[str(value.dtype)], value.shape) for name, value in given.items()],
-        [helper.make_tensor_value_info(name, TensorProto.INT32 if name == "mask" else TensorProto.FLOAT, None) for name in outputs if name],
+        [helper.make_tensor_value_info(name, OUTPUTS.get(name, TensorProto.FLOAT), None) for name in outputs if name],
         [numpy_helper.from_array(inputs[i], names[i]) for i in constants])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
 
 
 def run(command):
@@ -112,7 +211,7 @@ def main():
         return 77
     tested, failed = set(), 0
     for name, op, inputs, outputs, attributes, constants in cases():
-        tested.add(f"com.microsoft.{op}")
+        tested.add(op if op in STANDARD + NEWER else f"com.microsoft.{op}")
         with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
             wrong = check(folder, args.build, outputs, *model_of(op, inputs, outputs, attributes, constants))
         if wrong:

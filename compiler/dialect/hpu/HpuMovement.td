@@ -81,6 +81,15 @@ def Hpu_TopIndicesOp : Hpu_TensorOp<"top_indices", "uint32_t getWholeDims() { re
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$axis, DenseI64ArrayAttr:$sizes,
                        DefaultValuedAttr<BoolAttr, "true">:$largest, OptionalAttr<ArrayAttr>:$symbols);
 }
+def Hpu_SuppressOp : Hpu_TensorOp<"suppress", "uint32_t getWholeDims();"> {
+  let summary = "data, without what an earlier element that remains conflicts with";
+  let description = [{
+    data holds booleans, in rows along its last dim. From the first element of a row on, each one that is true makes all
+    behind it false that it conflicts with: element [.., i, j] of conflicts says whether j cannot remain beside i. What
+    is made false makes nothing false itself. The result may lie where data does.
+  }];
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$conflicts);
+}
 def Hpu_RangeOp : Hpu_TensorOp<"range"> {
   let summary = "The integers starts[0] + i * steps[0], for i < sizes[0]";
   let description = [{

@@ -309,6 +309,29 @@ LogicalResult ScatterElementsOp::inferReturnTypes(MLIRContext*, std::optional<Lo
   return success();
 }
 
+uint32_t SuppressOp::getWholeDims() {
+  return 1u << (tensorOf(getData()).getRank() - 1);
+}
+
+LogicalResult SuppressOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                           SmallVectorImpl<Type>& result) {
+  RankedTensorType data = tensorOf(adaptor.getData()), conflicts = tensorOf(adaptor.getConflicts());
+  if (!data.getElementType().isInteger(1) || !conflicts.getElementType().isInteger(1))
+    return emitOptionalError(loc, "needs booleans");
+  if (data.getRank() < 1 || conflicts.getRank() != data.getRank() + 1)
+    return emitOptionalError(loc, "needs rows, and conflicts of one dim more");
+  SymShape shape = symShape(data), wanted = shape;
+  wanted.push_back(shape.back());
+  const SymShape own = symShape(conflicts);
+  for (size_t d = 0; d < own.size(); ++d)
+    if (!own[d].isFree() && !wanted[d].isFree() && !own[d].isNamed() && !wanted[d].isNamed() &&
+        own[d].size != wanted[d].size)
+      return emitOptionalError(loc, "dimension ", d, " of conflicts is ", own[d].size, ", and has to be ",
+                               wanted[d].size);
+  result.push_back(tensorType(shape, data.getElementType()));
+  return success();
+}
+
 LogicalResult TopIndicesOp::inferReturnTypes(MLIRContext* context, std::optional<Location> loc, Adaptor adaptor,
                                              SmallVectorImpl<Type>& result) {
   RankedTensorType x = tensorOf(adaptor.getX());

@@ -12,6 +12,7 @@
 #include "base/Format.h"
 #include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/import/OnnxData.h"
 #include "compiler/import/OnnxReader.h"
 
 namespace hpu::onnxtest {
@@ -21,15 +22,38 @@ namespace fs = std::filesystem;
 using base::strCat;
 using interp::Tensor;
 
-StatusOr<std::vector<Tensor>> readTensors(const fs::path& folder, const std::string& prefix) {
+/// The tensors of a data set; elements of sequences one by one.
+struct Data {
   std::vector<Tensor> tensors;
-  for (int i = 0;; ++i) {
+  std::map<std::string, int64_t> lengths;  ///< Of sequences and optionals, by name, as the import asks for them.
+};
+
+StatusOr<Data> readTensors(const fs::path& folder, const std::string& prefix,
+                           const std::vector<const importer::ValueInfo*>& declared) {
+  Data all;
+  const importer::ValueInfo tensor;  // What is not declared.
+  for (size_t i = 0;; ++i) {
     fs::path file = folder / strCat(prefix, "_", i, ".pb");
-    if (!fs::exists(file)) return tensors;
-    StatusOr<hpu::importer::TensorData> data = hpu::importer::readOnnxTensor(file.string());
+    if (!fs::exists(file)) return all;
+    const importer::ValueInfo& info = i < declared.size() ? *declared[i] : tensor;
+    StatusOr<importer::OnnxData> data = importer::readOnnxData(file.string(), info);
     if (!data.ok()) return data.status();
-    tensors.push_back(Tensor::borrow(data->type, data->data, data->owner));
+    if (info.isSequence || info.isOptional)
+      all.lengths[info.name + "[]"] =
+          data->isAbsent && info.isSequence ? -1 : static_cast<int64_t>(data->tensors.size());
+    for (const importer::TensorData& each : data->tensors)
+      all.tensors.push_back(Tensor::borrow(each.type, each.data, each.owner));
   }
+}
+
+/// The inputs that data sets have, in their order.
+std::vector<const importer::ValueInfo*> dataInputs(const importer::GraphDef& graph) {
+  std::set<std::string> initializers;
+  for (const auto& tensor : graph.initializers) initializers.insert(tensor.name);
+  std::vector<const importer::ValueInfo*> inputs;
+  for (const auto& input : graph.inputs)
+    if (!initializers.count(input.name)) inputs.push_back(&input);
+  return inputs;
 }
 
 /// Empty when `actual` is close to `expected`: |a-b| <= atol*max|b| + rtol*|b|, integers equal.
@@ -78,14 +102,25 @@ struct Binding {
   std::vector<Tensor> inputs;
 };
 
-StatusOr<Binding> bind(const importer::GraphDef& graph, const std::vector<Tensor>& inputs, size_t runtimeInputs,
-                       bool keepFree) {
+StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t runtimeInputs, bool keepFree) {
   Binding binding;
-  std::set<std::string> initializers;
-  for (const auto& tensor : graph.initializers) initializers.insert(tensor.name);
+  const std::vector<Tensor>& inputs = data.tensors;
+  std::vector<importer::ValueInfo> tensors;  // As the import has them.
+  for (const importer::ValueInfo* input : dataInputs(graph)) {
+    auto length = data.lengths.find(input->name + "[]");
+    if (length == data.lengths.end() || (!input->isSequence && length->second == 1)) {
+      tensors.push_back(*input);
+      continue;
+    }
+    binding.options.dims[length->first] = length->second;
+    for (int64_t k = 0; k < length->second; ++k) {
+      importer::ValueInfo element = *input;
+      element.name = strCat(input->name, "[", k, "]");
+      tensors.push_back(std::move(element));
+    }
+  }
   size_t next = 0;
-  for (const auto& input : graph.inputs) {
-    if (initializers.count(input.name)) continue;
+  for (const auto& input : tensors) {
     if (next >= inputs.size()) return unimplemented("a data set without all inputs");
     Tensor value = inputs[next];
     // The data files hold bf16 as uint16.
@@ -108,9 +143,9 @@ StatusOr<Binding> bind(const importer::GraphDef& graph, const std::vector<Tensor
   return binding;
 }
 
-Result runDataSet(const importer::OnnxModel& parsed, const std::vector<Tensor>& inputs,
-                  const std::vector<Tensor>& expected, size_t runtimeInputs, bool keepFree, const Runner& runner) {
-  StatusOr<Binding> binding = bind(parsed.graph, inputs, runtimeInputs, keepFree);
+Result runDataSet(const importer::OnnxModel& parsed, const Data& data, const std::vector<Tensor>& expected,
+                  size_t runtimeInputs, bool keepFree, const Runner& runner) {
+  StatusOr<Binding> binding = bind(parsed.graph, data, runtimeInputs, keepFree);
   if (!binding.ok()) return {Outcome::kNotImported, binding.status().message()};
   auto context = importer::makeContext();
   auto module = importer::importOnnxModule(*context, parsed.path, binding->options);
@@ -136,7 +171,7 @@ Result runDataSet(const importer::OnnxModel& parsed, const std::vector<Tensor>& 
     std::string difference = compare((*outputs)[i], wanted);
     if (!difference.empty()) return {Outcome::kFailed, strCat("output ", i, " ", difference)};
   }
-  return {runtimeInputs == inputs.size() ? Outcome::kPassed : Outcome::kPassedWithConstants, ""};
+  return {runtimeInputs == data.tensors.size() ? Outcome::kPassed : Outcome::kPassedWithConstants, ""};
 }
 
 std::string testName(const fs::path& folder) {
@@ -193,11 +228,15 @@ Result runTest(const fs::path& folder, bool keepFree, const Runner& runner) {
   Result result{Outcome::kNotImported, "no data set"};
   for (int set = 0; fs::exists(folder / strCat("test_data_set_", set)); ++set) {
     fs::path data = folder / strCat("test_data_set_", set);
-    StatusOr<std::vector<Tensor>> inputs = readTensors(data, "input"), expected = readTensors(data, "output");
+    std::vector<const importer::ValueInfo*> declared;
+    for (const importer::ValueInfo& output : parsed->graph.outputs) declared.push_back(&output);
+    StatusOr<Data> inputs = readTensors(data, "input", dataInputs(parsed->graph)),
+                   expected = readTensors(data, "output", declared);
     if (!inputs.ok() || !expected.ok()) return {Outcome::kNotImported, "data that are no tensors of a known type"};
-    result = runDataSet(*parsed, *inputs, *expected, inputs->size(), keepFree, runner);
-    for (size_t count = inputs->size(); result.outcome == Outcome::kNotImported && count-- > 0;)
-      result = runDataSet(*parsed, *inputs, *expected, count, keepFree, runner);
+    const size_t all = inputs->tensors.size();
+    result = runDataSet(*parsed, *inputs, expected->tensors, all, keepFree, runner);
+    for (size_t count = all; result.outcome == Outcome::kNotImported && count-- > 0;)
+      result = runDataSet(*parsed, *inputs, expected->tensors, count, keepFree, runner);
     if (!result.passed()) return result;
   }
   return result;

@@ -59,16 +59,12 @@ void lowerPhiloxUniform(NodeContext& c) {
   uniform(c, integers ? p.low_i : p.low, integers ? p.high_i : p.high, p.seed);
 }
 
-/// Box and Muller: sqrt(-2 log(u)) cos(2 pi v), u in (0, 1].
 void lowerNormal(NodeContext& c) {
   ns_RandomNormal::ParamsV2 p{};
   p = c.versionedParams<ns_RandomNormal::ParamsV2, ns_RandomNormal::Params>(p, /*optional=*/false);
   Shape shape = resultShape(c);
   if (!c.ok()) return;
-  RandomWords words = randomWords(c, shape, seedOf(c, seedInput(c), p.seed));
-  Value u = uniformOf(c, words.first), v = uniformOf(c, words.second);
-  Value radius = c.op("sqrt", {c.mul(c.op("log", {c.sub(c.scalarLike(u, 1), u)}), -2)});
-  Value normal = c.mul(radius, c.op("cos", {c.mul(v, 2 * M_PI)}));
+  Value normal = compose::normalOf(c, randomWords(c, shape, seedOf(c, seedInput(c), p.seed)));
   c.output(0, c.cast(c.add(c.mul(normal, p.stddev), p.mean), c.dataType()));
 }
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What detectors make of boxes, and of small matrices; counts of n-grams.
+#include <algorithm>
+#include <map>
+
+#include "base/Format.h"
+#include "compiler/import/Composed.h"
+#include "compiler/import/OpTable.h"
+#include "compose/Detection.h"
+#include "compose/Determinant.h"
+#include "compose/Indexing.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using compose::Emitter;
+using Values = std::vector<hpu::Value>;
+
+void convertRoiAlign(NodeContext& node) {
+  compose::RoiAlignment how;
+  how.height = node.integer("output_height", 1);
+  how.width = node.integer("output_width", 1);
+  how.samples = node.integer("sampling_ratio", 0);
+  how.scale = node.number("spatial_scale", 1);
+  const std::string mode = node.text("mode", "avg");
+  if (mode != "avg" && mode != "max") return node.invalid("unknown mode '" + mode + "'");
+  how.isMax = mode == "max";
+  const std::string pixels =
+      node.opset() < 16 ? "output_half_pixel" : node.text("coordinate_transformation_mode", "half_pixel");
+  if (pixels != "half_pixel" && pixels != "output_half_pixel")
+    return node.invalid("unknown coordinate_transformation_mode '" + pixels + "'");
+  how.isHalfPixel = pixels == "half_pixel";
+  if (how.samples == 0)
+    return node.unsupported("as many samples as each box is large (sampling_ratio 0): export with sampling_ratio=2");
+  Value x = node.input(0), boxes = node.input(1), batch = node.input(2);
+  if (!x || !boxes || !batch) return;
+  if (!node.isFloat(x) || !node.isFloat(boxes)) return node.invalid("images and boxes must be of floats");
+  const hpu::ElementType type = ir::elementType(node.elementOf(x));
+  composed(node, {x, boxes, batch}, [&](Emitter& e, const Values& in) -> Values {
+    return {e.cast(compose::roiAlign(e, in[0], in[1], in[2], how), type)};
+  });
+}
+
+void convertDet(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  if (!node.isFloat(x)) return node.invalid("needs floats");
+  composed(node, {x}, [](Emitter& e, const Values& in) -> Values { return {compose::determinant(e, in[0])}; });
+}
+
+/// Grams of one length in the pool, and the columns of the result that count them.
+struct Grams {
+  int64_t length = 1;
+  std::vector<int64_t> items;    ///< length for each gram.
+  std::vector<int64_t> columns;  ///< One for each gram.
+};
+
+void convertTfIdf(NodeContext& node) {
+  if (node.hasAttribute("pool_strings")) return node.unsupported("strings");
+  const int64_t least = node.integer("min_gram_length", 1), most = node.integer("max_gram_length", 1);
+  const int64_t skips = node.integer("max_skip_count", 0);
+  const Ints counts = node.integers("ngram_counts"), columns = node.integers("ngram_indexes"),
+             pool = node.integers("pool_int64s");
+  const std::string mode = node.text("mode", "");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") return node.invalid("unknown mode '" + mode + "'");
+  if (least < 1 || most < least || skips < 0 || counts.empty() || most > static_cast<int64_t>(counts.size()))
+    return node.invalid("its lengths, skips and ngram_counts do not fit together");
+  int64_t width = 0;
+  for (int64_t column : columns) {
+    if (column < 0 || column >= kMaxGenerated) return node.invalid(strCat("the index ", column, " of an n-gram"));
+    width = std::max(width, column + 1);
+  }
+  std::vector<Grams> lengths;
+  size_t gram = 0;
+  for (size_t k = 0; k < counts.size(); ++k) {
+    const int64_t end = k + 1 < counts.size() ? counts[k + 1] : static_cast<int64_t>(pool.size());
+    Grams own{static_cast<int64_t>(k) + 1, {}, {}};
+    if (counts[k] < 0 || end < counts[k] || end > static_cast<int64_t>(pool.size()) ||
+        (end - counts[k]) % own.length != 0)
+      return node.invalid("its ngram_counts do not fit the pool");
+    own.items.assign(pool.begin() + counts[k], pool.begin() + end);
+    for (int64_t i = 0; i < (end - counts[k]) / own.length; ++i, ++gram) {
+      if (gram >= columns.size()) return node.invalid("it has fewer ngram_indexes than n-grams");
+      own.columns.push_back(columns[gram]);
+    }
+    if (own.length >= least && own.length <= most && !own.columns.empty()) lengths.push_back(std::move(own));
+  }
+  std::vector<double> weights = node.numbers("weights");
+  if (!weights.empty() && static_cast<int64_t>(weights.size()) < width)
+    return node.invalid("it has fewer weights than n-grams");
+  Value x = node.input(0);
+  if (!x) return;
+  if (node.rank(x) < 1 || node.rank(x) > 2) return node.invalid("needs one or two dimensions");
+  if (!node.elementOf(x).isInteger(32) && !node.elementOf(x).isInteger(64))
+    return node.unsupported("elements that are no i32 or i64");
+  composed(node, {x}, [&](Emitter& e, const Values& in) -> Values {
+    const bool isRow = e.rank(in[0]) == 1;
+    hpu::Value rows = isRow ? compose::insertDim(e, in[0], 0) : in[0];
+    const int64_t count = e.dim(rows, 0), size = e.dim(rows, 1);
+    // Counts of all grams side by side, behind a column of zeros for results without a gram.
+    std::vector<hpu::Value> parts = {e.full({ElementType::kF32, {count, 1}}, 0)};
+    std::vector<int64_t> source(static_cast<size_t>(width), 0);
+    int64_t next = 1;
+    for (const Grams& grams : lengths) {
+      const auto each = static_cast<int64_t>(grams.columns.size());
+      hpu::Value found;
+      for (int64_t step = 1; step <= (grams.length == 1 ? 1 : skips + 1); ++step) {
+        const int64_t places = size - (grams.length - 1) * step;
+        if (places <= 0) break;
+        hpu::Value same;
+        for (int64_t k = 0; k < grams.length; ++k) {
+          std::vector<int64_t> wanted;
+          for (int64_t g = 0; g < each; ++g) wanted.push_back(grams.items[static_cast<size_t>(g * grams.length + k)]);
+          hpu::Value items = e.constant({ElementType::kI64, {1, 1, each}}, wanted.data(), wanted.size() * 8);
+          hpu::Value own = compose::insertDim(e, e.sliceDim(rows, 1, k * step, places), 2);
+          hpu::Value equal = e.op("equal", {e.cast(own, ElementType::kI64), items});
+          same = same.handle ? e.op("and", {same, equal}) : equal;
+        }
+        hpu::Value sum = e.reduceSum(e.toF32(same), {1}, false);
+        found = found.handle ? e.add(found, sum) : sum;
+      }
+      parts.push_back(found.handle ? found : e.full({ElementType::kF32, {count, each}}, 0));
+      for (int64_t column : grams.columns) source[static_cast<size_t>(column)] = next++;
+    }
+    hpu::Value result = e.gather(e.concat(parts, 1), e.indices({width}, source), 1);
+    if (mode == "IDF") result = e.toF32(e.op("greater", {result, e.scalarLike(result, 0)}));
+    if (mode != "TF" && !weights.empty()) {
+      std::vector<float> factors(weights.begin(), weights.begin() + width);
+      result = e.mul(result, e.constant({ElementType::kF32, {1, width}}, factors.data(), factors.size() * 4));
+    }
+    return {isRow ? compose::removeDim(e, result, 0) : result};
+  });
+}
+
+constexpr OpRow kRows[] = {
+    {"RoiAlign", 10, kNewestOpset, convertRoiAlign, "", "a sampling_ratio of 1 to 8"},
+    {"Det", 11, kNewestOpset, convertDet, "", "at most 64 rows"},
+    {"TfIdfVectorizer", 9, kNewestOpset, convertTfIdf, "", "no strings"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> detectionRows() {
+  return kRows;
+}
+
+}  // namespace hpu::importer
