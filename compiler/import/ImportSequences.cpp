@@ -386,7 +386,8 @@ bool OnnxImporter::convertSequence(const NodeDef& node, const std::vector<Import
     report(node, Issue::Kind::kUnsupported, "it takes tensors, and an operand is a sequence or an empty optional");
     return poison(node), true;
   }
-  NodeContext context(builder_, node, opset_, inputs, std::vector<bool>(node.outputs.size(), true), /*folding=*/false);
+  NodeContext context(builder_, node, opsetOf(node), inputs, std::vector<bool>(node.outputs.size(), true),
+                      /*folding=*/false);
   std::optional<ImportedValue> done = SequenceNode(node, context, inputs).convert();
   if (!done || context.issue()) {
     if (context.issue())

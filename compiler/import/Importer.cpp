@@ -9,6 +9,7 @@
 #include "compiler/dialect/hpu/HpuDialect.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/import/DataSizes.h"
+#include "compiler/import/LocalFunctions.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
 #include "compiler/mlir_import/CustomOps.h"
@@ -43,6 +44,8 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
   registerDialects(context);
   HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
   HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
+  HPU_RETURN_IF_ERROR(inlineFunctions(
+      model, [&](const std::string& domain, const std::string& op) { return customOps.has(domain, op); }));
   OnnxImporter importer(context, std::move(model), options, customOps);
   StatusOr<OwningModule> module = importer.run();
   if (unsupported) {
@@ -220,6 +223,10 @@ std::string coverageDocument() {
                  "| operator | limits |\n|---|---|\n");
   for (auto row = others; row != rows.end(); ++row)
     text += strCat("| ", (*row)->domain, ".", (*row)->op, " | ", (*row)->limits, " |\n");
+  text +=
+      "\nFunctions that are local to a model are imported as the nodes of their bodies, `call/node`, in their own "
+      "opsets; "
+      "one comes before an\noperator of its name.\n";
   text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
   text +=
       "\nOf a sequence `s` among a model's inputs or outputs each element is a tensor of its own: `s[0]`, `s[1]`, ... "

@@ -161,7 +161,7 @@ Status OnnxImporter::checkSize() {
 }
 
 void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string reason) {
-  std::string details = strCat("opset ", opset_);
+  std::string details = strCat("opset ", opsetOf(node));
   for (const std::string& input : node.inputs) {
     auto value = values_.find(input);
     if (value == values_.end()) continue;
@@ -258,7 +258,7 @@ void OnnxImporter::probe(const NodeDef& node, const OpRow& row, const std::vecto
   builder.setInsertionPointToEnd(&scratch);
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
-  NodeContext context(builder, node, opset_, pointers, wanted, /*folding=*/false);
+  NodeContext context(builder, node, opsetOf(node), pointers, wanted, /*folding=*/false);
   context.mnemonic_ = row.mnemonic;
   row.convert(context);
   if (context.issue_ && context.issue_->kind == Issue::Kind::kUnsupported)
@@ -305,7 +305,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     report(node, Issue::Kind::kUnsupported, std::move(reason));
     return poison(node);
   }
-  if (node.domain.empty() && (opset_ < row->minOpset || opset_ > row->maxOpset)) {
+  if (node.domain.empty() && (opsetOf(node) < row->minOpset || opsetOf(node) > row->maxOpset)) {
     report(node, Issue::Kind::kUnsupported,
            strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17"));
     return poison(node);
@@ -326,7 +326,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
 
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
-  NodeContext context(builder_, node, opset_, inputs, wanted, /*folding=*/false);
+  NodeContext context(builder_, node, opsetOf(node), inputs, wanted, /*folding=*/false);
   context.mnemonic_ = row->mnemonic;
   context.bounds_ = options_.bounds;
   if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
@@ -340,7 +340,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
 void OnnxImporter::convertCustom(const NodeDef& node, const std::vector<ImportedValue*>& inputs, bool standsIn) {
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
-  NodeContext context(builder_, node, opset_, inputs, wanted, /*folding=*/false);
+  NodeContext context(builder_, node, opsetOf(node), inputs, wanted, /*folding=*/false);
   context.bounds_ = options_.bounds;
   customOps_.convert(context);
   generatedBytes_ += context.generatedBytes_;
@@ -373,7 +373,7 @@ bool OnnxImporter::fold(const NodeDef& node, const OpRow& row, const std::vector
   builder.setInsertionPointToEnd(&scratch);
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
-  NodeContext context(builder, node, opset_, inputs, wanted, /*folding=*/true);
+  NodeContext context(builder, node, opsetOf(node), inputs, wanted, /*folding=*/true);
   context.mnemonic_ = row.mnemonic;
   row.convert(context);
   if (!context.issue_) {

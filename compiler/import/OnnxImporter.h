@@ -81,7 +81,8 @@ class OnnxImporter {
   OnnxModel model_;
   const ImportOptions& options_;
   const CustomOps& customOps_;
-  int64_t opset_ = 0;
+  int64_t opsetOf(const NodeDef& node) const { return node.opset > 0 ? node.opset : opset_; }
+  int64_t opset_ = 0;                                 ///< The model's.
   shape::SymbolBindings bindings_;                    ///< Sizes of free dimensions from the options.
   std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.
   std::vector<ValueSize> valueSizes_;                 ///< Elements of inputs that are free dimensions.

@@ -58,7 +58,8 @@ struct NodeAttribute {
   std::vector<int64_t> ints;
   std::vector<double> floats;
   std::vector<std::string> strings;
-  std::string problem;  ///< Why a tensor could not be read; empty when it could.
+  std::string problem;    ///< Why a tensor could not be read; empty when it could.
+  std::string reference;  ///< In a function: the attribute of the call whose value it has; empty: it has its own.
 };
 
 struct NodeDef {
@@ -66,6 +67,7 @@ struct NodeDef {
   std::string op, domain;
   std::vector<std::string> inputs, outputs;  ///< An empty name is an omitted one.
   std::vector<NodeAttribute> attributes;
+  int64_t opset = 0;  ///< Version of its domain where that is not the model's: it comes from a function.
 };
 
 struct GraphDef {
@@ -75,12 +77,21 @@ struct GraphDef {
   std::vector<ValueInfo> inputs, outputs, values;
 };
 
+/// A function that is local to the model: what a node of its domain and name stands for.
+struct FunctionDef {
+  std::string domain, name;
+  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> attributes;  ///< That calls may give.
+  std::vector<NodeDef> nodes;
+  std::map<std::string, int64_t> opsets;  ///< As OnnxModel::opsets.
+};
+
 struct OnnxModel {
   std::string path;
   int64_t irVersion = 0;
   std::string producer;
   std::map<std::string, int64_t> opsets;  ///< By domain; the default domain is "".
-  std::vector<std::string> functions;     ///< "domain:name" of model-local functions.
+  std::vector<FunctionDef> functions;
   GraphDef graph;
 };
 

@@ -37,6 +37,11 @@ struct ReadContext {
   ExternalFiles files;
 };
 
+/// ONNX's own domain has two names.
+std::string plainDomain(const std::string& domain) {
+  return domain == "ai.onnx" ? std::string() : domain;
+}
+
 ValueInfo readValueInfo(const onnx::ValueInfoProto& proto) {
   ValueInfo info;
   info.name = proto.name();
@@ -67,6 +72,8 @@ StatusOr<NodeAttribute> readAttribute(const onnx::AttributeProto& proto, ReadCon
                                       int depth) {
   NodeAttribute attribute;
   attribute.name = proto.name();
+  attribute.reference = proto.ref_attr_name();
+  if (!attribute.reference.empty()) return attribute;
   using Kind = NodeAttribute::Kind;
   auto type = proto.type();
   // Files of IR version 1 carry no type: the field that is there tells it.
@@ -135,6 +142,27 @@ StatusOr<NodeAttribute> readAttribute(const onnx::AttributeProto& proto, ReadCon
   return attribute;
 }
 
+using NodeProtos = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+StatusOr<std::vector<NodeDef>> readNodes(const NodeProtos& protos, ReadContext& context, int depth) {
+  std::vector<NodeDef> nodes;
+  for (int i = 0; i < protos.size(); ++i) {
+    const auto& source = protos[i];
+    NodeDef node;
+    node.op = source.op_type();
+    node.domain = plainDomain(source.domain());
+    node.name = source.name().empty() ? strCat(source.op_type(), "_", i) : source.name();
+    node.inputs.assign(source.input().begin(), source.input().end());
+    node.outputs.assign(source.output().begin(), source.output().end());
+    for (const auto& attribute : source.attribute()) {
+      HPU_ASSIGN(NodeAttribute read, readAttribute(attribute, context, node.name, depth));
+      node.attributes.push_back(std::move(read));
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
 StatusOr<GraphDef> readGraph(const onnx::GraphProto& proto, ReadContext& context, int depth) {
   if (depth > kMaxGraphDepth) return unimplemented(strCat("graphs are nested deeper than ", kMaxGraphDepth));
   GraphDef graph;
@@ -150,21 +178,27 @@ StatusOr<GraphDef> readGraph(const onnx::GraphProto& proto, ReadContext& context
   if (proto.sparse_initializer_size())
     return unimplemented(strCat("initializer '", proto.sparse_initializer(0).values().name(),
                                 "' is sparse, which is not supported: export it dense"));
-  for (int i = 0; i < proto.node_size(); ++i) {
-    const auto& source = proto.node(i);
-    NodeDef node;
-    node.op = source.op_type();
-    node.domain = source.domain() == "ai.onnx" ? "" : source.domain();
-    node.name = source.name().empty() ? strCat(source.op_type(), "_", i) : source.name();
-    node.inputs.assign(source.input().begin(), source.input().end());
-    node.outputs.assign(source.output().begin(), source.output().end());
-    for (const auto& attribute : source.attribute()) {
-      HPU_ASSIGN(NodeAttribute read, readAttribute(attribute, context, node.name, depth));
-      node.attributes.push_back(std::move(read));
-    }
-    graph.nodes.push_back(std::move(node));
-  }
+  HPU_ASSIGN(graph.nodes, readNodes(proto.node(), context, depth));
   return graph;
+}
+
+template <typename Imports>
+std::map<std::string, int64_t> readOpsets(const Imports& imports) {
+  std::map<std::string, int64_t> opsets;
+  for (const auto& opset : imports) opsets[plainDomain(opset.domain())] = opset.version();
+  return opsets;
+}
+
+StatusOr<FunctionDef> readFunction(const onnx::FunctionProto& proto, ReadContext& context) {
+  FunctionDef function;
+  function.domain = plainDomain(proto.domain());
+  function.name = proto.name();
+  function.inputs.assign(proto.input().begin(), proto.input().end());
+  function.outputs.assign(proto.output().begin(), proto.output().end());
+  function.attributes.assign(proto.attribute().begin(), proto.attribute().end());
+  function.opsets = readOpsets(proto.opset_import());
+  HPU_ASSIGN(function.nodes, readNodes(proto.node(), context, 0));
+  return function;
 }
 
 Status checkHeader(const onnx::ModelProto& proto) {
@@ -202,11 +236,14 @@ StatusOr<OnnxModel> readModelFile(const std::string& path) {
   OnnxModel model;
   model.irVersion = proto->ir_version();
   model.producer = proto->producer_name();
-  for (const auto& opset : proto->opset_import())
-    model.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  model.opsets = readOpsets(proto->opset_import());
   if (proto->opset_import_size() == 0) model.opsets[""] = 1;
-  for (const auto& function : proto->functions()) model.functions.push_back(function.domain() + ":" + function.name());
   ReadContext context{proto, ExternalFiles(path)};
+  for (const auto& function : proto->functions()) {
+    StatusOr<FunctionDef> read = readFunction(function, context);
+    if (!read.ok()) return read.status().withContext(strCat("function '", function.name(), "'"));
+    model.functions.push_back(std::move(*read));
+  }
   HPU_ASSIGN(model.graph, readGraph(proto->graph(), context, 0));
   return model;
 }

@@ -13,6 +13,7 @@ struct OnnxBuilder::Impl {
 
 OnnxBuilder::OnnxBuilder(int64_t opset) : impl_(new Impl{onnxtest::emptyModel(opset, 8, "test_graph")}) {}
 OnnxBuilder::~OnnxBuilder() = default;
+OnnxBuilder::OnnxBuilder(OnnxBuilder&&) noexcept = default;
 
 OnnxBuilder& OnnxBuilder::input(const std::string& name, ElementType element, const std::vector<BuilderDim>& shape) {
   auto* sizes = onnxtest::fillInfo(name, element, impl_->model.mutable_graph()->add_input());
@@ -88,6 +89,27 @@ OnnxBuilder& OnnxBuilder::node(const std::string& op, const std::string& name, c
         },
         value);
   }
+  return *this;
+}
+
+OnnxBuilder& OnnxBuilder::function(const std::string& domain, const std::string& name, const OnnxBuilder& body,
+                                   const std::vector<std::string>& attributes, int64_t opset) {
+  auto* function = impl_->model.add_functions();
+  function->set_domain(domain);
+  function->set_name(name);
+  const onnx::GraphProto& graph = body.impl_->model.graph();
+  for (const auto& input : graph.input()) function->add_input(input.name());
+  for (const auto& output : graph.output()) function->add_output(output.name());
+  for (const std::string& attribute : attributes) function->add_attribute(attribute);
+  *function->mutable_node() = graph.node();
+  for (auto& node : *function->mutable_node())
+    for (auto& attribute : *node.mutable_attribute())
+      if (std::string text = attribute.s(); text.starts_with("@")) {
+        attribute.clear_s();
+        attribute.set_ref_attr_name(text.substr(1));
+      }
+  *function->mutable_opset_import() = body.impl_->model.opset_import();
+  if (opset > 0) function->mutable_opset_import(0)->set_version(opset);
   return *this;
 }
 

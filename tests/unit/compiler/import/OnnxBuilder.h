@@ -21,6 +21,7 @@ class OnnxBuilder {
  public:
   explicit OnnxBuilder(int64_t opset = 17);
   ~OnnxBuilder();
+  OnnxBuilder(OnnxBuilder&&) noexcept;
 
   OnnxBuilder& input(const std::string& name, ElementType element, const std::vector<BuilderDim>& shape);
   OnnxBuilder& output(const std::string& name);
@@ -33,6 +34,11 @@ class OnnxBuilder {
                     const std::vector<std::string>& outputs,
                     const std::vector<std::pair<std::string, BuilderAttribute>>& attributes = {},
                     const std::string& domain = "");
+  /// A function that is local to the model: the nodes of `body`, whose graph inputs and outputs are the function's. An
+  /// attribute of a node with a text "@name" is the call's attribute `name`. `opset`: of its own domain's ops; 0: as
+  /// the model's.
+  OnnxBuilder& function(const std::string& domain, const std::string& name, const OnnxBuilder& body,
+                        const std::vector<std::string>& attributes = {}, int64_t opset = 0);
   /// Writes the model and gives its path back.
   std::string save(const std::string& path) const;
 

@@ -90,7 +90,9 @@ TEST_F(RandomNumbers, BernoulliAndDropoutKeepTheirShare) {
   EXPECT_NEAR(meanOf(floats(builder, {x})), 0.3, kError * 0.5);
 
   OnnxBuilder dropout;  // What is kept is scaled so that the mean stays.
-  dropout.input("x", ElementType::kF32, {kCount}).input("training", ElementType::kBool, {}).floats("ratio", {}, {0.25f});
+  dropout.input("x", ElementType::kF32, {kCount})
+      .input("training", ElementType::kBool, {})
+      .floats("ratio", {}, {0.25f});
   dropout.node("Dropout", "drop", {"x", "ratio", "training"}, {"y"}, {{"seed", int64_t{4}}}).output("y");
   for (uint8_t trains : {uint8_t{0}, uint8_t{1}}) {
     interp::Tensor flag = interp::Tensor::zeros({ElementType::kBool, {}});
