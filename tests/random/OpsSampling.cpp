@@ -153,12 +153,45 @@ bool reverseSequence(Builder& b, const std::string& op) {
   return b.emit(op, {x, lengths}, kExact, {{"time_axis", time}, {"batch_axis", batch}});
 }
 
+bool determinant(Builder& b, const std::string& op) {
+  if (b.opset() < 11 || b.precision() != Precision::kF32) return false;
+  const int64_t size = b.rng.between(1, 5);
+  Shape shape = {size, size};
+  if (b.rng.chance(0.5)) shape.insert(shape.begin(), b.rng.between(1, 4));
+  // Sums of products of up to five numbers below 1, in another order.
+  return b.emit(op, {b.operand(ElementType::kF32, shape, Numbers::kPlain)}, {.ulps = 8, .operandUlps = 4, .absolute = 4096});
+}
+
+bool roiAlign(Builder& b, const std::string& op) {
+  if (b.opset() < 16 || b.precision() != Precision::kF32) return false;
+  const int64_t n = b.rng.between(1, 2), rois = b.rng.between(1, 4);
+  const Shape image = {n, b.rng.between(1, 3), b.rng.between(2, 9), b.rng.between(2, 9)};
+  std::string x = b.operand(ElementType::kF32, image, Numbers::kPlain);
+  HostTensor boxes = b.draw(ElementType::kF32, {rois, 4}, Numbers::kPlain);
+  for (int64_t k = 0; k < rois; ++k) {
+    for (int64_t d = 0; d < 2; ++d) {
+      const double low = static_cast<double>(b.rng.between(0, 16)) / 4;
+      setNumber(boxes, 4 * k + d, low);
+      setNumber(boxes, 4 * k + 2 + d, low + static_cast<double>(b.rng.between(4, 24)) / 4);
+    }
+  }
+  Attributes attributes = {
+      {"output_height", b.rng.between(1, 3)}, {"output_width", b.rng.between(1, 3)}, {"sampling_ratio", b.rng.between(1, 3)}};
+  if (b.rng.chance(0.7))
+    attributes.push_back(
+        {"coordinate_transformation_mode", b.rng.pick(std::vector<std::string>{"half_pixel", "output_half_pixel"})});
+  return b.emit(op, {x, b.input(std::move(boxes)), wholeNumbers(b, ElementType::kI64, {rois}, 0, n - 1)},
+                {.ulps = 8, .operandUlps = 2, .scaleUlps = 64}, attributes);
+}
+
 }  // namespace
 
 const std::vector<Generator>& samplingGenerators() {
   static const std::vector<Generator> list = {{"NegativeLogLikelihoodLoss", loss},
                                               {"SoftmaxCrossEntropyLoss", loss},
                                               {"GridSample", gridSample},
+                                              {"Det", determinant},
+                                              {"RoiAlign", roiAlign},
                                               {"LpPool", lpPool},
                                               {"GlobalLpPool", lpPool},
                                               {"MaxUnpool", maxUnpool},
