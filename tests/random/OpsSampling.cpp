@@ -159,7 +159,8 @@ bool determinant(Builder& b, const std::string& op) {
   Shape shape = {size, size};
   if (b.rng.chance(0.5)) shape.insert(shape.begin(), b.rng.between(1, 4));
   // Sums of products of up to five numbers below 1, in another order.
-  return b.emit(op, {b.operand(ElementType::kF32, shape, Numbers::kPlain)}, {.ulps = 8, .operandUlps = 4, .absolute = 4096});
+  return b.emit(op, {b.operand(ElementType::kF32, shape, Numbers::kPlain)},
+                {.ulps = 8, .operandUlps = 4, .absolute = 4096});
 }
 
 bool roiAlign(Builder& b, const std::string& op) {
@@ -175,8 +176,9 @@ bool roiAlign(Builder& b, const std::string& op) {
       setNumber(boxes, 4 * k + 2 + d, low + static_cast<double>(b.rng.between(4, 24)) / 4);
     }
   }
-  Attributes attributes = {
-      {"output_height", b.rng.between(1, 3)}, {"output_width", b.rng.between(1, 3)}, {"sampling_ratio", b.rng.between(1, 3)}};
+  Attributes attributes = {{"output_height", b.rng.between(1, 3)},
+                           {"output_width", b.rng.between(1, 3)},
+                           {"sampling_ratio", b.rng.between(1, 3)}};
   if (b.rng.chance(0.7))
     attributes.push_back(
         {"coordinate_transformation_mode", b.rng.pick(std::vector<std::string>{"half_pixel", "output_half_pixel"})});

@@ -379,7 +379,8 @@ int checkOps() {
     if (!isElsewhere && !isMade) ++missing, printf("no generator makes %s\n", op.c_str());
   }
   for (const std::string& op : made) ++missing, printf("%s has a generator and does not import\n", op.c_str());
-  for (const std::string& op : elsewhere) ++missing, printf("%s is said to be verified elsewhere and does not import\n", op.c_str());
+  for (const std::string& op : elsewhere)
+    ++missing, printf("%s is said to be verified elsewhere and does not import\n", op.c_str());
   return missing ? 2 : 0;
 }
 
