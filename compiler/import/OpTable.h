@@ -33,6 +33,7 @@ llvm::ArrayRef<OpRow> shapeRows();
 llvm::ArrayRef<OpRow> movementRows();
 llvm::ArrayRef<OpRow> matrixRows();
 llvm::ArrayRef<OpRow> convolutionRows();
+llvm::ArrayRef<OpRow> recurrentRows();
 llvm::ArrayRef<OpRow> reductionRows();
 llvm::ArrayRef<OpRow> normalizationRows();
 llvm::ArrayRef<OpRow> quantizationRows();

@@ -124,6 +124,7 @@ Value Emitter::slice(Value v, const Ints& starts, const Ints& sizes, const Ints&
 Value Emitter::sliceDim(Value v, int64_t d, int64_t start, int64_t size, int64_t step) {
   if (!v.handle) return v;
   Shape sizes = shape(v);
+  if (d < 0) d += rank(v);
   Ints starts(sizes.size(), 0), steps(sizes.size(), 1);
   starts[static_cast<size_t>(d)] = start;
   steps[static_cast<size_t>(d)] = step;

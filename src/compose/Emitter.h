@@ -93,7 +93,7 @@ class Emitter {
   Value concat(const std::vector<Value>& values, int64_t axis);
   Value slice(Value v, const std::vector<int64_t>& starts, const std::vector<int64_t>& sizes,
               const std::vector<int64_t>& steps);
-  /// Elements [start, start + size) of one dim.
+  /// Elements [start, start + size) of one dim; a negative one counts from the end.
   Value sliceDim(Value v, int64_t dim, int64_t start, int64_t size, int64_t step = 1);
   Value pad(Value v, const std::vector<int64_t>& low, const std::vector<int64_t>& high, double value = 0);
   /// steps[d] - 1 zeros between neighbours of dim d.

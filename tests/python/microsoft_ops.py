@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each op of com.microsoft that imports, and ops of detectors, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
+"""Each op of com.microsoft that imports, ops of detectors, and recurrent ones, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
 import argparse
 import json
 import os
@@ -18,7 +18,7 @@ TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": Tens
 # Of outputs by name; others are floats.
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
 NEWER = ("Attention-23", "RotaryEmbedding-23")
-STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization")
+STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -71,10 +71,26 @@ def cases():
         yield f"MatMulNBits {k} with zero points", "MatMulNBits", [noise(3, k), *weights, bytes_of(n * ((blocks + 1) // 2))], ["y"], attributes, (1, 2, 3)
 
 
+    yield from recurrent()
     yield from grouped()
     yield from fused()
     yield from quantised(x, mask)
     yield from standard()
+
+
+def recurrent():
+    """Activations other than the usual ones, which random models do not draw, and what goes with them."""
+    steps, inputs, hidden = 6, 4, 3
+    def operands(gates, directions):
+        return [noise(steps, BATCH, inputs), noise(directions, gates * hidden, inputs), noise(directions, gates * hidden, hidden), noise(directions, 2 * gates * hidden)]
+    size = {"hidden_size": hidden}
+    for name in ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "Softsign", "Softplus", "Affine", "ScaledTanh", "ThresholdedRelu"):
+        numbers = {"activation_alpha": [0.3], "activation_beta": [0.6]} if name in ("HardSigmoid", "Affine", "ScaledTanh") else {"activation_alpha": [0.3]} if name in ("LeakyRelu", "Elu", "ThresholdedRelu") else {}
+        yield f"RNN, {name}", "RNN", operands(1, 1), ["y", "h"], {"activations": [name], "clip": 1.5, **numbers, **size}, ()
+    mixed = ["HardSigmoid", "LeakyRelu", "Tanh", "Sigmoid", "Elu", "Softsign"]
+    yield "LSTM, activations of both directions", "LSTM", operands(4, 2), ["y", "h", "c"], {"direction": "bidirectional", "activations": mixed, "activation_alpha": [0.25, 0.1, 0.7], "activation_beta": [0.4], **size}, ()
+    yield "LSTM, one gate for two, clipped", "LSTM", operands(4, 1), ["y", "h", "c"], {"input_forget": 1, "clip": 0.4, **size}, ()
+    yield "GRU, activations and lengths", "GRU", operands(3, 2) + [np.array([6, 2], np.int32)], ["y", "h"], {"direction": "bidirectional", "activations": ["Sigmoid", "Relu", "HardSigmoid", "Tanh"], "activation_alpha": [0.3], "activation_beta": [0.4], **size}, ()
 
 
 def grouped():

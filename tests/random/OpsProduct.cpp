@@ -301,10 +301,44 @@ bool integerProduct(Builder& b, const std::string& op) {
   return b.emit(op, inputs, {.ulps = 0}, attributes);
 }
 
+bool recurrent(Builder& b, const std::string& op) {
+  if (b.precision() != Precision::kF32) return false;  // Each step rounds again.
+  const int64_t steps = b.rng.between(1, 6), batch = b.rng.between(1, 3), hidden = b.rng.between(1, 6);
+  const int64_t gates = hidden * (op == "RNN" ? 1 : op == "GRU" ? 3 : 4);
+  const std::string direction = b.rng.pick(std::vector<std::string>{"forward", "reverse", "bidirectional"});
+  const int64_t directions = direction == "bidirectional" ? 2 : 1, inputs = b.rng.between(1, 6);
+  auto weight = [&](const Shape& shape) { return b.weight(ElementType::kF32, shape); };
+  std::vector<std::string> operands = {b.operand(ElementType::kF32, {steps, batch, inputs}, Numbers::kPlain),
+                                       weight({directions, gates, inputs}), weight({directions, gates, hidden}),
+                                       b.rng.chance(0.7) ? weight({directions, 2 * gates}) : ""};
+  // ONNX Runtime takes lengths of 0 for an error.
+  operands.push_back(b.rng.chance(0.4) ? [&] {
+    HostTensor lengths = b.draw(ElementType::kI32, {batch});
+    for (int64_t k = 0; k < batch; ++k) setNumber(lengths, k, static_cast<double>(b.rng.between(1, steps)));
+    return b.input(std::move(lengths));
+  }()
+                                       : "");
+  auto state = [&] {
+    return b.rng.chance(0.5) ? b.operand(ElementType::kF32, {directions, batch, hidden}, Numbers::kPlain) : "";
+  };
+  operands.push_back(state());
+  Attributes attributes = {{"hidden_size", hidden}, {"direction", direction}};
+  if (op == "LSTM") {
+    operands.push_back(state());
+    operands.push_back(b.rng.chance(0.3) ? weight({directions, 3 * hidden}) : "");
+  }
+  if (op == "GRU" && b.rng.chance(0.5)) attributes.push_back({"linear_before_reset", int64_t{1}});
+  // Errors of a step go through the state into all that follow; states are below 1 or a small sum of such.
+  return b.emit(op, operands, {.ulps = 16, .operandUlps = 4, .absolute = 2048}, attributes, op == "LSTM" ? 3 : 2);
+}
+
 }  // namespace
 
 const std::vector<Generator>& productGenerators() {
-  static const std::vector<Generator> list = {{"MatMul", matMul},
+  static const std::vector<Generator> list = {{"RNN", recurrent},
+                                              {"GRU", recurrent},
+                                              {"LSTM", recurrent},
+                                              {"MatMul", matMul},
                                               {"Gemm", gemm},
                                               {"Einsum", einsum},
                                               {"Conv", conv},
