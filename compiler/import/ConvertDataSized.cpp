@@ -227,6 +227,11 @@ void convertNonMaxSuppression(NodeContext& node) {
   Value threshold = node.has(4) ? node.input(4) : Value();
   if (!boxes || !scores || !most || !overlap || (node.has(4) && !threshold)) return;
   if (node.rank(scores) != 3) return node.invalid("scores must be [batch, classes, boxes]");
+  // No device has room for all pairs of more.
+  constexpr int64_t kMostBoxes = 1 << 20;
+  const std::optional<DimExpr> count = NodeContext::dims(NodeContext::typeOf(scores))[2];
+  if (NodeContext::typeOf(scores).isDynamicDim(2))
+    how.mostBoxes = count ? std::clamp<int64_t>(node.most(*count), 1, kMostBoxes) : kMostBoxes;
   const std::vector<Value> done = composedValues(
       node, {boxes, scores, most, overlap, threshold}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
         const compose::SuppressedBoxes result = compose::suppressBoxes(e, in[0], in[1], in[2], in[3], in[4], how);

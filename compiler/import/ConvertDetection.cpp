@@ -100,30 +100,42 @@ void convertTfIdf(NodeContext& node) {
     const int64_t count = e.dim(rows, 0), size = e.dim(rows, 1);
     // Counts of all grams side by side, behind a column of zeros for results without a gram.
     std::vector<hpu::Value> parts = {e.full({ElementType::kF32, {count, 1}}, 0)};
-    std::vector<int64_t> source(static_cast<size_t>(width), 0);
+    // By column of the result the places of its grams; a column of several is their sum.
+    std::vector<std::vector<int64_t>> sources(static_cast<size_t>(width));
     int64_t next = 1;
+    // Windows that reach beyond the end find an item there that no gram has.
+    int64_t longest = 0, filler = 0;
+    for (const Grams& grams : lengths) longest = std::max(longest, (grams.length - 1) * (skips + 1));
+    while (std::find(pool.begin(), pool.end(), filler) != pool.end()) ++filler;
+    rows = e.pad(e.cast(rows, ElementType::kI64), {0, 0}, {0, longest}, static_cast<double>(filler));
     for (const Grams& grams : lengths) {
       const auto each = static_cast<int64_t>(grams.columns.size());
       hpu::Value found;
       for (int64_t step = 1; step <= (grams.length == 1 ? 1 : skips + 1); ++step) {
-        const int64_t places = size - (grams.length - 1) * step;
-        if (places <= 0) break;
         hpu::Value same;
         for (int64_t k = 0; k < grams.length; ++k) {
           std::vector<int64_t> wanted;
           for (int64_t g = 0; g < each; ++g) wanted.push_back(grams.items[static_cast<size_t>(g * grams.length + k)]);
           hpu::Value items = e.constant({ElementType::kI64, {1, 1, each}}, wanted.data(), wanted.size() * 8);
-          hpu::Value own = compose::insertDim(e, e.sliceDim(rows, 1, k * step, places), 2);
-          hpu::Value equal = e.op("equal", {e.cast(own, ElementType::kI64), items});
+          hpu::Value own = compose::insertDim(e, e.sliceDim(rows, 1, k * step, size), 2);
+          hpu::Value equal = e.op("equal", {own, items});
           same = same.handle ? e.op("and", {same, equal}) : equal;
         }
         hpu::Value sum = e.reduceSum(e.toF32(same), {1}, false);
         found = found.handle ? e.add(found, sum) : sum;
       }
       parts.push_back(found.handle ? found : e.full({ElementType::kF32, {count, each}}, 0));
-      for (int64_t column : grams.columns) source[static_cast<size_t>(column)] = next++;
+      for (int64_t column : grams.columns) sources[static_cast<size_t>(column)].push_back(next++);
     }
-    hpu::Value result = e.gather(e.concat(parts, 1), e.indices({width}, source), 1);
+    hpu::Value all = e.concat(parts, 1), result;
+    size_t layers = 1;
+    for (const std::vector<int64_t>& places : sources) layers = std::max(layers, places.size());
+    for (size_t k = 0; k < layers; ++k) {
+      std::vector<int64_t> source;
+      for (const std::vector<int64_t>& places : sources) source.push_back(k < places.size() ? places[k] : 0);
+      hpu::Value part = e.gather(all, e.indices({width}, source), 1);
+      result = result.handle ? e.add(result, part) : part;
+    }
     if (mode == "IDF") result = e.toF32(e.op("greater", {result, e.scalarLike(result, 0)}));
     if (mode != "TF" && !weights.empty()) {
       std::vector<float> factors(weights.begin(), weights.begin() + width);

@@ -129,6 +129,7 @@ class SequenceNode {
     if (op == "SequenceConstruct") return construct();
     if (op == "Optional") return optional();
     if (op == "SplitToSequence") return split();
+    if (!input(0) && op == "OptionalHasElement") return number(ElementType::kBool, false);
     if (!input(0)) return context_.invalid("input 0 is missing"), std::nullopt;
     if (op == "Identity") return *input(0);
     if (op == "OptionalHasElement") return number(ElementType::kBool, !input(0)->isAbsent);

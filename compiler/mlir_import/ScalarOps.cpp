@@ -95,6 +95,8 @@ Value compareIntegers(MlirNode& n, mlir::Operation& op, Operands in, llvm::Strin
   if (predicate >= P::ult) {
     const mlir::Type bits = n.unsignedOf(n.elementOf(a));
     a = n.bitcast(a, bits), b = n.bitcast(b, bits);
+  } else if (n.elementOf(in[0]).isInteger(1) && predicate != P::eq && predicate != P::ne) {
+    std::swap(a, b);  // True is the signed -1.
   }
   switch (predicate) {
     case P::eq:

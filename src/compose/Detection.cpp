@@ -117,7 +117,8 @@ SuppressedBoxes suppressBoxes(Emitter& c, Value boxes, Value scores, Value most,
   Value candidates = threshold.handle ? c.op("greater", {sorted, number(threshold, ElementType::kF32)})
                                       : c.full({ElementType::kBool, score}, 1);
   Value kept = c.op("suppress", {candidates, conflicts});
-  Value before = scan(c, c.cast(kept, ElementType::kI32), 2, "add", /*exclusive=*/true, /*reverse=*/false);
+  Value before =
+      scan(c, c.cast(kept, ElementType::kI32), 2, "add", /*exclusive=*/true, /*reverse=*/false, how.mostBoxes);
   Value isWithin = c.op("less", {c.cast(before, ElementType::kI64), number(most, ElementType::kI64)});
   result.kept = c.op("and", {kept, isWithin});
   return result;

@@ -23,6 +23,7 @@ Value roiAlign(Emitter& c, Value images, Value boxes, Value batch, const RoiAlig
 
 struct Suppression {
   bool isCentred = false;  ///< Boxes are (x, y, width, height) of their middles; else two opposite corners, y first.
+  int64_t mostBoxes = 0;   ///< How many there may be, where their number changes; 0: it does not.
 };
 struct SuppressedBoxes {
   Value order;  ///< [B, C, N], i64: boxes by falling score.

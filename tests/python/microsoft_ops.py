@@ -18,7 +18,7 @@ TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": Tens
 # Of outputs by name; others are floats.
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
 NEWER = ("Attention-23", "RotaryEmbedding-23")
-STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM")
+STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "TfIdfVectorizer")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -71,6 +71,9 @@ def cases():
         yield f"MatMulNBits {k} with zero points", "MatMulNBits", [noise(3, k), *weights, bytes_of(n * ((blocks + 1) // 2))], ["y"], attributes, (1, 2, 3)
 
 
+    words = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": [0, 3], "ngram_indexes": [0, 1, 1, 2, 2, 1], "pool_int64s": [2, 3, 5, 3, 5, 2, 3, 5, 2]}
+    yield "TfIdfVectorizer, columns of several grams", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": "TF", **words}, ()
+    yield "TfIdfVectorizer, shorter than a gram", "TfIdfVectorizer", [np.array([3], np.int64)], ["y"], {"mode": "TF", **words}, ()
     yield from recurrent()
     yield from grouped()
     yield from fused()

@@ -292,6 +292,7 @@ INTEGERS = [ints(4, 6), ints(4, 6, low=1, high=7)]
 for op in "divsi divui remsi remui shli shrsi shrui maxui minui xori".split():
     case(f"arith_{op}", f"%y = arith.{op} %0, %1 : $0", INTEGERS, "tensor<4x6xi32>")
 for predicate in "ult sle uge ne sgt".split():
+    case(f"arith_cmpi_{predicate}_of_bools", f"%a = arith.cmpi slt, %0, %1 : $0\n  %b = arith.cmpi slt, %1, %0 : $0\n  %y = arith.cmpi {predicate}, %a, %b : tensor<4x6xi1>", [ints(4, 6, low=-3, high=3), ints(4, 6, low=-3, high=3)], "tensor<4x6xi1>")
     case(f"arith_cmpi_{predicate}", f"%y = arith.cmpi {predicate}, %0, %1 : $0", [ints(4, 6, low=-3, high=3), ints(4, 6, low=-3, high=3)], "tensor<4x6xi1>")
 for predicate in "ueq one ult uno ord une ogt".split():
     case(f"arith_cmpf_{predicate}", f"%y = arith.cmpf {predicate}, %0, %1 : $0", [holes, np.where(np.arange(15).reshape(3, 5) % 3, x, 0).astype(np.float32)], "tensor<3x5xi1>")
