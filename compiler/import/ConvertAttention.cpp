@@ -15,12 +15,6 @@ using Values = std::vector<hpu::Value>;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-std::vector<Value> operandsOf(NodeContext& node, size_t count) {
-  std::vector<Value> operands;
-  for (size_t i = 0; i < count; ++i) operands.push_back(node.has(i) ? node.input(i) : Value());
-  return operands;
-}
-
 hpu::Value biasWhere(Emitter& e, hpu::Value isSeen) {
   return e.where(isSeen, e.scalar(0, ElementType::kF32), e.scalar(kMinusInfinity, ElementType::kF32));
 }
@@ -45,7 +39,7 @@ void convertAttention(NodeContext& node) {
   if (node.has(4) != node.has(5)) return node.invalid("it has past keys without values, or the other way round");
   if (node.has(4) && node.has(6)) return node.invalid("it has both past keys and nonpad_kv_seqlen");
   const compose::AttentionOptions options{node.number("scale", 0), node.number("softcap", 0), false};
-  composed(node, operandsOf(node, 7), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(7), [&](Emitter& e, const Values& in) -> Values {
     const ElementType type = e.element(in[0]);
     const bool isFlat = e.rank(in[0]) == 3;
     if (isFlat && (heads < 1 || groups < 1)) return {e.fail("q_num_heads and kv_num_heads are missing")};
@@ -79,7 +73,7 @@ void convertAttention(NodeContext& node) {
 void convertRotaryEmbedding(NodeContext& node) {
   const bool isInterleaved = node.integer("interleaved", 0) != 0;
   const int64_t given = node.integer("rotary_embedding_dim", 0), heads = node.integer("num_heads", 0);
-  composed(node, operandsOf(node, 4), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(4), [&](Emitter& e, const Values& in) -> Values {
     const bool isFlat = e.rank(in[0]) == 3;
     if (isFlat && heads < 1) return {e.fail("num_heads is missing")};
     hpu::Value x = isFlat ? compose::splitHeads(e, in[0], heads) : in[0];

@@ -18,12 +18,6 @@ using Values = std::vector<hpu::Value>;
 
 constexpr const char* kDomain = "com.microsoft";
 
-/// All operands of the node, null where one is left out; as many as `count`.
-std::vector<Value> operandsOf(NodeContext& node, size_t count) {
-  std::vector<Value> operands;
-  for (size_t i = 0; i < count; ++i) operands.push_back(node.has(i) ? node.input(i) : Value());
-  return operands;
-}
 /// Operands that OpenHPU does not take. False, and a failure, where one is given.
 bool lacks(NodeContext& node, std::initializer_list<std::pair<size_t, const char*>> inputs) {
   for (const auto& [index, name] : inputs)
@@ -51,7 +45,7 @@ void convertQuickGelu(NodeContext& node) {  // x * sigmoid(alpha x)
 /// input, skip, gamma, beta (not of the simplified one), bias -> result, mean, inverse deviation, their sum
 void convertSkipNormalization(NodeContext& node) {
   const bool isSimple = node.def().op == "SkipSimplifiedLayerNormalization";
-  std::vector<Value> operands = operandsOf(node, 5);
+  std::vector<Value> operands = node.operands(5);
   if (isSimple) operands[4] = std::exchange(operands[3], Value());
   const double epsilon = node.number("epsilon", 1e-12);
   composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
@@ -67,7 +61,7 @@ void convertSkipNormalization(NodeContext& node) {
 /// input_ids, segment_ids, words, positions, segments, gamma, beta, mask, position_ids -> result, mask_index, sum
 void convertEmbedNormalization(NodeContext& node) {
   if (node.wants(1) && node.has(7)) return node.unsupported("the output mask_index of a mask");
-  std::vector<Value> operands = operandsOf(node, 9);
+  std::vector<Value> operands = node.operands(9);
   operands[7] = Value();
   const double epsilon = node.number("epsilon", 1e-12);
   composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
@@ -114,7 +108,7 @@ void convertMatMulNBits(NodeContext& node) {
     return node.invalid("K, N and block_size must be positive, the latter a power of 2 from 16 on");
   if (node.has(3) && !node.inputType(3).getElementType().isInteger(8))
     return node.unsupported("zero points that are not packed");
-  std::vector<Value> operands = operandsOf(node, 6);
+  std::vector<Value> operands = node.operands(6);
   composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
     const ElementType type = e.element(in[0]);
     const int64_t blocks = (k + block - 1) / block;
@@ -178,7 +172,7 @@ void convertAttention(NodeContext& node) {
   if (heads < 1) return node.invalid("num_heads is missing");
   if (!widths.empty() && widths.size() != 3) return node.invalid("qkv_hidden_sizes needs three numbers");
   const bool isQuantized = node.def().op == "QAttention";
-  composed(node, operandsOf(node, isQuantized ? 9 : 6), [&](Emitter& e, const Values& given) -> Values {
+  composed(node, node.operands(isQuantized ? 9 : 6), [&](Emitter& e, const Values& given) -> Values {
     hpu::Value all;
     Values in = given;
     if (isQuantized) {  // input, weights, bias, their scales, mask, their zero points, past
@@ -216,7 +210,7 @@ void convertMultiHeadAttention(NodeContext& node) {
   const compose::AttentionOptions options{node.number("scale", 0), 0, node.integer("unidirectional", 0) != 0};
   if (heads < 1) return node.invalid("num_heads is missing");
   if (!node.has(1) || !node.has(2)) return node.unsupported("a query with its keys and values packed behind");
-  composed(node, operandsOf(node, 8), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(8), [&](Emitter& e, const Values& in) -> Values {
     if (e.rank(in[0]) != 3) return {e.unsupported("a query of another rank than 3")};
     int64_t first = 0;
     // A part of the bias for each; keys and values may come as heads already, without one.
@@ -250,7 +244,7 @@ void convertGroupQueryAttention(NodeContext& node) {
   if (!node.has(5)) return node.invalid("seqlens_k is missing");
   if (isRotary && (!node.has(7) || !node.has(8))) return node.invalid("rotary positions need both caches");
   const std::optional<double> total = node.has(6) ? node.constantNumber(6) : std::nullopt;
-  std::vector<Value> operands = operandsOf(node, 10);
+  std::vector<Value> operands = node.operands(10);
   operands[6] = Value();
   composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
     const ElementType type = e.element(in[0]);
@@ -313,7 +307,7 @@ void convertRotaryEmbedding(NodeContext& node) {
   const int64_t given = node.integer("rotary_embedding_dim", 0), heads = node.integer("num_heads", 0);
   if (node.number("scale", 1) != 1 || node.integer("is_packed_batching", 0))
     return node.unsupported("a scale, and packed batches");
-  composed(node, operandsOf(node, 4), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(4), [&](Emitter& e, const Values& in) -> Values {
     const int64_t half = e.dim(in[2], 1), width = given > 0 ? given : 2 * half;
     hpu::Value x = in[0];
     const bool isFlat = e.rank(x) == 3;

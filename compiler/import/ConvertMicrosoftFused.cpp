@@ -14,12 +14,6 @@ using Values = std::vector<hpu::Value>;
 
 constexpr const char* kDomain = "com.microsoft";
 
-std::vector<Value> operandsOf(NodeContext& node, size_t count) {
-  std::vector<Value> operands;
-  for (size_t i = 0; i < count; ++i) operands.push_back(node.has(i) ? node.input(i) : Value());
-  return operands;
-}
-
 // ---- products with activations -------------------------------------------------------------------
 
 /// The activation that the node names; `parameters` are its numbers, in order, where they are given.
@@ -83,7 +77,7 @@ ElementType resultType(Emitter& e, hpu::Value zero, hpu::Value otherwise) {
 /// a, its scale and zero point, b, its scale and zero point, those of the result
 void convertQuantizedBinary(NodeContext& node) {
   const std::string op = node.mnemonic().str();
-  composed(node, operandsOf(node, 8), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(8), [&](Emitter& e, const Values& in) -> Values {
     hpu::Value a = compose::dequantized(e, in[0], in[1], in[2]), b = compose::dequantized(e, in[3], in[4], in[5]);
     return {compose::quantized(e, e.op(op, {a, b}), in[6], in[7], resultType(e, in[7], in[0]))};
   });
@@ -94,7 +88,7 @@ void convertQuantizedUnary(NodeContext& node) {
   const std::string op = node.mnemonic().str();
   hpu::Attributes attributes;
   if (op == "leaky_relu") attributes["alpha"] = node.number("alpha", 0.01);
-  composed(node, operandsOf(node, 5), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(5), [&](Emitter& e, const Values& in) -> Values {
     hpu::Value result = e.op(op, {compose::dequantized(e, in[0], in[1], in[2])}, attributes);
     return {compose::quantized(e, result, in[3], in[4], resultType(e, in[4], in[0]))};
   });
@@ -102,7 +96,7 @@ void convertQuantizedUnary(NodeContext& node) {
 
 void convertQuantizedGlobalPool(NodeContext& node) {
   const bool isLast = node.integer("channels_last", 0) != 0;
-  composed(node, operandsOf(node, 5), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(5), [&](Emitter& e, const Values& in) -> Values {
     std::vector<int64_t> axes;
     for (int64_t d = isLast ? 1 : 2; d < e.rank(in[0]) - isLast; ++d) axes.push_back(d);
     // The sum is exact, and one factor makes steps of the result of it.
@@ -123,7 +117,7 @@ void convertQuantizedConcat(NodeContext& node) {
   if (!first) return;
   const std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(first));
   if (!axis) return;
-  composed(node, operandsOf(node, node.numInputs()), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(node.numInputs()), [&](Emitter& e, const Values& in) -> Values {
     Values parts;
     for (size_t i = 2; i + 2 < in.size(); i += 3) parts.push_back(compose::dequantized(e, in[i], in[i + 1], in[i + 2]));
     return {compose::quantized(e, e.concat(parts, *axis), in[0], in[1], resultType(e, in[1], in[2]))};
@@ -132,7 +126,7 @@ void convertQuantizedConcat(NodeContext& node) {
 
 /// a, b, their scales, their zero points, bias
 void convertProductToFloat(NodeContext& node) {
-  composed(node, operandsOf(node, 7), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(7), [&](Emitter& e, const Values& in) -> Values {
     hpu::Value product = compose::quantizedProduct(e, in[0], in[2], in[4], in[1], in[3], in[5]);
     return {in[6].handle ? e.add(product, e.toF32(in[6])) : product};
   });
@@ -140,7 +134,7 @@ void convertProductToFloat(NodeContext& node) {
 
 /// a (floats), b, its scale and zero point, bias
 void convertDynamicProduct(NodeContext& node) {
-  composed(node, operandsOf(node, 5), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(5), [&](Emitter& e, const Values& in) -> Values {
     const compose::DynamicallyQuantized a = compose::quantizedDynamically(e, e.toF32(in[0]));
     hpu::Value product = compose::quantizedProduct(e, a.integers, a.scale, a.zero, in[1], in[2], in[3]);
     return {in[4].handle ? e.add(product, e.toF32(in[4])) : product};
@@ -151,7 +145,7 @@ void convertDynamicProduct(NodeContext& node) {
 void convertQuantizedGemm(NodeContext& node) {
   const bool turnsA = node.integer("transA", 0) != 0, turnsB = node.integer("transB", 0) != 0;
   const double alpha = node.number("alpha", 1);
-  composed(node, operandsOf(node, 9), [&](Emitter& e, const Values& in) -> Values {
+  composed(node, node.operands(9), [&](Emitter& e, const Values& in) -> Values {
     if (e.rank(in[0]) != 2 || e.rank(in[3]) != 2) return {e.fail("needs rank-2 operands")};
     hpu::Value a = turnsA ? e.transpose(in[0], {1, 0}) : in[0], b = turnsB ? e.transpose(in[3], {1, 0}) : in[3];
     hpu::Value result = compose::quantizedProduct(e, a, in[1], in[2], b, in[4], in[5]);

@@ -114,6 +114,12 @@ std::vector<double> NodeContext::numbers(StringRef name) {
 
 // ---- operands ----------------------------------------------------------------------------------
 
+std::vector<Value> NodeContext::operands(size_t count) {
+  std::vector<Value> operands;
+  for (size_t i = 0; i < count; ++i) operands.push_back(has(i) ? input(i) : Value());
+  return operands;
+}
+
 Value NodeContext::input(size_t index) {
   if (issue_) return {};
   if (!has(index)) {

@@ -82,6 +82,8 @@ class NodeContext {
   /// The operand as a value of the module; null after a failure, which is then recorded. Sizes become numbers that the
   /// device computes with.
   Value input(size_t index);
+  /// The first `count` operands; null where one is omitted, or after a failure.
+  std::vector<Value> operands(size_t count);
   /// Of a value that is no operand: an element of a sequence.
   Value materialize(ImportedValue& value);
   /// The elements, if known at import.

@@ -94,7 +94,6 @@ class MlirNode {
   Value cast(Value v, mlir::Type element) { return v ? node_.cast(v, element) : v; }
   Value bitcast(Value v, mlir::Type element);
   Value notOf(Value v) { return op("not", v); }
-  /// Dims of size 1 in front, to the rank.
   Value reshape(Value v, llvm::ArrayRef<ir::SymDim> shape) { return v ? node_.reshape(v, shape) : v; }
   Value transpose(Value v, llvm::ArrayRef<int64_t> perm) { return v ? node_.transpose(v, perm) : v; }
   Value expand(Value v, llvm::ArrayRef<ir::SymDim> shape) { return v ? node_.expand(v, shape) : v; }
