@@ -30,8 +30,18 @@ Value cutToDataSize(NodeContext& node, Value x, int64_t dim, Value count) {
   if (!bound) return node.needsSize("the size of its input"), Value();
   std::string output = node.def().outputs.empty() ? std::string() : node.def().outputs.front();
   llvm::replace(output, '\'', '_');  // Names with it have no text.
-  const std::string name = strCat(kDataSizePrefix.str(), base::clipped(output));
   Builder b(node.context());
+  // A node in the body of a loop is there several times, and each has a count of its own.
+  std::string name;
+  for (size_t k = 1;; ++k) {
+    name = strCat(kDataSizePrefix.str(), base::clipped(output), k == 1 ? std::string() : strCat(" (", k, ")"));
+    const StringAttr own = b.getStringAttr(name);
+    if (llvm::none_of(*count.getDefiningOp()->getBlock(), [&](Operation& op) {
+          auto other = op.getAttrOfType<ArrayAttr>(kDataSizeAttr);
+          return other && &op != count.getDefiningOp() && other[0] == own;
+        }))
+      break;
+  }
   count.getDefiningOp()->setAttr(kDataSizeAttr,
                                  b.getArrayAttr({b.getStringAttr(name), b.getStringAttr(bound->text())}));
   sizes[static_cast<size_t>(dim)] = node.symDim(DimExpr::symbol(name));

@@ -15,7 +15,6 @@ using interp::Tensor;
 namespace {
 
 constexpr size_t kMostElements = 4096;  // As many as a model has inputs.
-constexpr int64_t kMostIterations = 4096;
 
 std::string elementName(const std::string& sequence, size_t k) {
   return strCat(sequence, "[", k, "]");
@@ -23,13 +22,6 @@ std::string elementName(const std::string& sequence, size_t k) {
 /// What gives the number of elements, as a free dimension.
 std::string lengthName(const std::string& sequence) {
   return sequence + "[]";
-}
-
-/// The attribute of a node that is a graph; null when there is none.
-std::shared_ptr<const GraphDef> graphOf(const NodeDef& node, StringRef name) {
-  for (const NodeAttribute& attribute : node.attributes)
-    if (attribute.name == name) return attribute.graph;
-  return nullptr;
 }
 
 }  // namespace
@@ -382,7 +374,6 @@ bool OnnxImporter::convertSequence(const NodeDef& node, const std::vector<Import
   if (!node.domain.empty() || (!hasSequence && !isSequenceOp(node.op))) return false;
   if (llvm::any_of(inputs, [](const ImportedValue* each) { return each && each->poisoned; })) return poison(node), true;
   if (node.op == "SequenceMap") return mapSequence(node, inputs), true;
-  if (node.op == "Loop") return unrollLoop(node, inputs), true;
   if (!isSequenceOp(node.op) && node.op != "Identity") {
     report(node, Issue::Kind::kUnsupported, "it takes tensors, and an operand is a sequence or an empty optional");
     return poison(node), true;
@@ -404,31 +395,8 @@ bool OnnxImporter::convertSequence(const NodeDef& node, const std::vector<Import
   return true;
 }
 
-std::optional<std::vector<ImportedValue>> OnnxImporter::runBody(const NodeDef& node, const GraphDef& body,
-                                                                const std::vector<ImportedValue>& arguments) {
-  for (size_t i = 0; i < body.inputs.size(); ++i) {
-    values_[body.inputs[i].name] = arguments[i];
-    if (values_[body.inputs[i].name].name.empty()) values_[body.inputs[i].name].name = body.inputs[i].name;
-  }
-  addInitializers(body);
-  const size_t before = issues_.size();
-  convertNodes(body.nodes);
-  std::vector<ImportedValue> results;
-  for (const ValueInfo& output : body.outputs) {
-    auto found = values_.find(output.name);
-    if (found == values_.end()) {
-      report(node, Issue::Kind::kInvalid,
-             strCat("its body does not define '", output.name, "'; export the model again"));
-      return std::nullopt;
-    }
-    if (found->second.poisoned) return std::nullopt;
-    results.push_back(found->second);
-  }
-  return issues_.size() == before ? std::optional(std::move(results)) : std::nullopt;
-}
-
 void OnnxImporter::mapSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs) {
-  const std::shared_ptr<const GraphDef> body = graphOf(node, "body");
+  const std::shared_ptr<const GraphDef> body = bodyOf(node, "body");
   auto refuse = [&](Issue::Kind kind, std::string reason) {
     report(node, kind, std::move(reason));
     poison(node);
@@ -457,57 +425,6 @@ void OnnxImporter::mapSequence(const NodeDef& node, const std::vector<ImportedVa
     value.name = node.outputs[i];
     value.sequence = std::make_shared<const std::vector<ImportedValue>>(std::move(results[i]));
     values_[node.outputs[i]] = std::move(value);
-  }
-}
-
-void OnnxImporter::unrollLoop(const NodeDef& node, const std::vector<ImportedValue*>& inputs) {
-  const std::shared_ptr<const GraphDef> body = graphOf(node, "body");
-  auto refuse = [&](Issue::Kind kind, std::string reason) {
-    report(node, kind, std::move(reason));
-    poison(node);
-  };
-  if (!body || inputs.size() < 2 || body->inputs.size() != inputs.size() || body->outputs.size() + 1 < inputs.size() ||
-      node.outputs.size() + 1 != body->outputs.size())
-    return refuse(Issue::Kind::kInvalid, "its body does not fit its operands; export the model again");
-  if (node.outputs.size() != inputs.size() - 2)
-    return refuse(Issue::Kind::kUnsupported, "a loop with sequences that collects results of its iterations, too");
-  auto known = [](const ImportedValue& value) -> std::optional<int64_t> {
-    if (!value.constant || value.constant->count() != 1) return std::nullopt;
-    return value.constant->integer(0);
-  };
-  constexpr const char* kUnknown = "a loop with sequences whose number of iterations is not known at import";
-  int64_t trips = kMostIterations;
-  if (inputs[0]) {
-    const std::optional<int64_t> given = known(*inputs[0]);
-    if (!given) return refuse(Issue::Kind::kUnsupported, kUnknown);
-    trips = *given;
-  }
-  ImportedValue condition = inputs[1] ? *inputs[1] : ImportedValue();
-  if (!inputs[1]) {
-    condition.constant = Tensor::zeros({ElementType::kBool, {}});
-    condition.constant->writable()[0] = 1;
-  }
-  std::vector<ImportedValue> carried;
-  for (size_t i = 2; i < inputs.size(); ++i) carried.push_back(inputs[i] ? *inputs[i] : ImportedValue());
-  for (int64_t k = 0; k < trips; ++k) {
-    const std::optional<int64_t> goesOn = known(condition);
-    if (!goesOn) return refuse(Issue::Kind::kUnsupported, kUnknown);
-    if (*goesOn == 0) break;
-    if (k >= kMostIterations || isTooLarge())
-      return refuse(Issue::Kind::kUnsupported, strCat("a loop with sequences that is too long to be unrolled"));
-    std::vector<ImportedValue> arguments(2);
-    arguments[0].constant = Tensor::of<int64_t>(ElementType::kI64, {}, {k});
-    arguments[1] = condition;
-    arguments.insert(arguments.end(), carried.begin(), carried.end());
-    const std::optional<std::vector<ImportedValue>> done = runBody(node, *body, arguments);
-    if (!done) return poison(node);
-    condition = done->front();
-    carried.assign(done->begin() + 1, done->end());
-  }
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i].empty()) continue;
-    values_[node.outputs[i]] = carried[i];
-    values_[node.outputs[i]].name = node.outputs[i];
   }
 }
 

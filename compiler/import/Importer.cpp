@@ -227,13 +227,16 @@ std::string coverageDocument() {
       "\nFunctions that are local to a model are imported as the nodes of their bodies, `call/node`, in their own "
       "opsets; "
       "one comes before an\noperator of its name.\n";
-  text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
+  text +=
+      "\n`If`, `Loop` and `Scan` become the ops of their bodies, once for each iteration. Where a condition or a "
+      "number "
+      "of iterations is known\non the device only, both branches or all possible iterations are computed, and the "
+      "device chooses what counts.\n";
   text +=
       "\nOf a sequence `s` among a model's inputs or outputs each element is a tensor of its own: `s[0]`, `s[1]`, ... "
       "The free dimension `s[]` is\ntheir number (`--dim 's[]=3'`); of an optional input `s[]` is 0 where it is not "
       "there "
-      "(-1 for an optional sequence). A `Loop` that carries\nsequences is unrolled when its trips are known at "
-      "import.\n";
+      "(-1 for an optional sequence).\n";
   text += "\nWhat comes of infinities, NaN and numbers out of range is in `accuracy.md`.\n";
   return text;
 }

@@ -289,18 +289,14 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     if (value.constant) elements += value.constant->count();
     inputs.push_back(&value);
   }
-  if (convertSequence(node, inputs)) return;
+  if (convertControlFlow(node, inputs) || convertSequence(node, inputs)) return;
   const OpRow* row = findRow(node.op, node.domain);
-  if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0]->constant)
-    return convertIf(node, *inputs[0]);
   if (!row && customOps_.has(node.domain, node.op))
     return isPoisoned ? poison(node) : convertCustom(node, inputs, standsIn);
   if (!row) {
     std::string reason = !node.domain.empty() && node.domain != "com.microsoft"
                              ? strCat("ops of the domain '", node.domain, "' are not supported; ",
                                       base::optionName("plugins"), " gives a file of custom ops")
-                         : node.op == "If" || node.op == "Loop" || node.op == "Scan"
-                             ? std::string("control flow that depends on run-time values is not supported")
                              : std::string("the op is not supported");
     report(node, Issue::Kind::kUnsupported, std::move(reason));
     return poison(node);
@@ -410,30 +406,6 @@ bool OnnxImporter::fold(const NodeDef& node, const OpRow& row, const std::vector
   }
   define(node, context);
   return true;
-}
-
-void OnnxImporter::convertIf(const NodeDef& node, const ImportedValue& condition) {
-  bool taken = condition.constant->count() > 0 && condition.constant->integer(0) != 0;
-  std::shared_ptr<const GraphDef> branch;
-  for (const NodeAttribute& attribute : node.attributes)
-    if (attribute.name == (taken ? "then_branch" : "else_branch")) branch = attribute.graph;
-  if (!branch || branch->outputs.size() < node.outputs.size()) {
-    report(node, Issue::Kind::kInvalid, "its branch is missing or has too few outputs; export the model again");
-    return poison(node);
-  }
-  addInitializers(*branch);
-  convertNodes(branch->nodes);
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i].empty()) continue;
-    auto found = values_.find(branch->outputs[i].name);
-    if (found == values_.end()) {
-      report(node, Issue::Kind::kInvalid,
-             strCat("its branch does not define '", branch->outputs[i].name, "'; export the model again"));
-      return poison(node);
-    }
-    ImportedValue copy = found->second;
-    values_[node.outputs[i]] = copy;
-  }
 }
 
 // ---- results -----------------------------------------------------------------------------------

@@ -45,12 +45,19 @@ class OnnxImporter {
   void convertNodes(const std::vector<NodeDef>& nodes);
   void convertNode(const NodeDef& node);
   void convertCustom(const NodeDef& node, const std::vector<ImportedValue*>& inputs, bool standsIn);
+  /// Of If, Loop and Scan (ImportControlFlow.cpp). False: it is none of them.
+  bool convertControlFlow(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
   void convertIf(const NodeDef& node, const ImportedValue& condition);
+  void convertLoop(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
+  void convertScan(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
   /// Of a node with sequences or optionals among its operands or results. False: it has none.
   bool convertSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
   void mapSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
-  /// A loop with sequences among what it carries, as often as it runs.
-  void unrollLoop(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
+  /// Defines the node's outputs, or reports the context's failure.
+  void setResults(const NodeDef& node, const NodeContext& context,
+                  const std::vector<std::optional<ImportedValue>>& results);
+  /// The attribute of a node that is a graph; null when there is none.
+  static std::shared_ptr<const GraphDef> bodyOf(const NodeDef& node, llvm::StringRef name);
   /// The nodes of a body once more; its results, or nothing after an issue.
   std::optional<std::vector<ImportedValue>> runBody(const NodeDef& node, const GraphDef& body,
                                                     const std::vector<ImportedValue>& arguments);

@@ -16,11 +16,11 @@ std::string nameOf(llvm::StringRef op, llvm::StringRef domain) {
 
 std::vector<const OpRow*> allRows() {
   std::vector<const OpRow*> rows;
-  for (auto family :
-       {elementwiseRows, activationRows,    shapeRows,        movementRows,       matrixRows,    convolutionRows,
-        reductionRows,   normalizationRows, quantizationRows, integerProductRows, indexingRows,  lossRows,
-        resizeRows,      samplingRows,      signalRows,       volumeRows,         attentionRows, detectionRows,
-        randomRows,      recurrentRows,     sequenceRows,     trainingRows,       microsoftRows, microsoftFusedRows})
+  for (auto family : {elementwiseRows, activationRows, shapeRows,         movementRows,     matrixRows,
+                      convolutionRows, reductionRows,  normalizationRows, quantizationRows, integerProductRows,
+                      indexingRows,    lossRows,       resizeRows,        samplingRows,     signalRows,
+                      volumeRows,      attentionRows,  detectionRows,     randomRows,       recurrentRows,
+                      controlFlowRows, sequenceRows,   trainingRows,      microsoftRows,    microsoftFusedRows})
     for (const OpRow& row : family()) rows.push_back(&row);
   std::sort(rows.begin(), rows.end(), [](const OpRow* a, const OpRow* b) {
     return std::pair(llvm::StringRef(a->domain), llvm::StringRef(a->op)) <

@@ -47,6 +47,7 @@ llvm::ArrayRef<OpRow> volumeRows();
 llvm::ArrayRef<OpRow> attentionRows();
 llvm::ArrayRef<OpRow> detectionRows();
 llvm::ArrayRef<OpRow> randomRows();
+llvm::ArrayRef<OpRow> controlFlowRows();
 llvm::ArrayRef<OpRow> sequenceRows();
 llvm::ArrayRef<OpRow> trainingRows();
 llvm::ArrayRef<OpRow> microsoftRows();

@@ -60,6 +60,10 @@ std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<c
     };
     if (!node.domain.empty()) continue;
     if (auto own = sizeOperands().find(node.op); own != sizeOperands().end()) ask(own->second);
+    // How often a loop runs, if an input says it as it is: what arithmetic limits may be left to the device.
+    if (node.op == "Loop" && !node.inputs.empty() &&
+        llvm::any_of(inputs, [&](const ValueInfo* input) { return input->name == node.inputs[0]; }))
+      asked.insert(node.inputs[0]);
     auto computed = arithmetic().find(node.op);
     const bool isAsked = llvm::any_of(node.outputs, [&](const std::string& name) { return asked.count(name) != 0; });
     if (computed != arithmetic().end() && isAsked) ask(computed->second);
