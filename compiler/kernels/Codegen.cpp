@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "compiler/kernels/KernelCost.h"
+#include "compiler/kernels/NativeKernel.h"
 #include "compiler/kernels/Staging.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -123,6 +124,7 @@ Codegen::Codegen() : state_(std::make_unique<State>()) {}
 Codegen::~Codegen() = default;
 
 recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points, std::vector<CostTerm>* terms) {
+  if (kernel.native) return nativeCost(*kernel.native, !kernel.dims.empty() ? terms : nullptr);
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   VariantTraits traits = traitsOf(recipe::CpuVariant::kX86_64_v4);
   traits.forCost = true;
@@ -142,8 +144,15 @@ recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points, std::v
 StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel) {
   if (Status status = initialiseTarget(); !status.ok()) return status;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
-  emitKernel(*module, kEntryName, kernel, traits);
   KernelObject result;
+  if (kernel.native) {
+    emitNative(*module, kEntryName, kernel);
+    const bool hasOwn = traits.cpu == traitsOf(recipe::CpuVariant::kX86_64_v4).cpu && !kernel.native->objectV4.empty();
+    result.native = hasOwn ? kernel.native->objectV4 : kernel.native->object;
+    result.nativeEntry = kernel.native->entry;
+  } else {
+    emitKernel(*module, kEntryName, kernel, traits);
+  }
   if (failed(state_->lower(*module))) return internalError("lowering a TPC kernel to LLVM failed");
 
   llvm::LLVMContext llvmContext;
@@ -173,7 +182,10 @@ StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const Varia
 
 std::string Codegen::vectorIr(const PlannedKernel& kernel, const VariantTraits& traits) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
-  emitKernel(*module, kEntryName, kernel, traits);
+  if (kernel.native)
+    emitNative(*module, kEntryName, kernel);
+  else
+    emitKernel(*module, kEntryName, kernel, traits);
   std::string text;
   llvm::raw_string_ostream stream(text);
   module->print(stream);

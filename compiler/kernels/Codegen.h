@@ -21,6 +21,8 @@ inline constexpr llvm::StringLiteral kEntryName = "hpu_kernel";
 
 struct KernelObject {
   llvm::SmallVector<char, 0> elf;  ///< A relocatable object with one global function.
+  /// The object of a native kernel, and its function, which `elf` calls as kNativeName.
+  std::string native, nativeEntry;
 };
 
 VariantTraits traitsOf(recipe::CpuVariant variant);

@@ -45,7 +45,7 @@ std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
 }
 
 uint64_t scratchBytes(const PlannedKernel& kernel) {
-  int64_t most = 0;
+  int64_t most = kernel.native ? kernel.native->scratchBytes : 0;
   for (const KernelPlan& piece : kernel.pieces) {
     const KernelPlan& plan = piece.hostPlan();
     most = std::max({most, plan.scratchSlots * slotBytes(plan), plan.hostBytes});
@@ -160,8 +160,11 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
     if (Status status = checkTerms(kernel.terms); !status.ok()) return status.withContext("kernel " + kernel.name);
 
   for (size_t v = 0; v < variants; ++v) {
-    llvm::SmallVector<llvm::ArrayRef<char>> parts;
-    for (size_t k = 0; k < distinct.size(); ++k) parts.push_back(objects[k * variants + v].elf);
+    llvm::SmallVector<LinkObject> parts;
+    for (size_t k = 0; k < distinct.size(); ++k) {
+      const KernelObject& object = objects[k * variants + v];
+      parts.push_back({object.elf, object.native, object.nativeEntry});
+    }
     HPU_ASSIGN(LinkedImage linked, linkImage(parts, kEntryName));
     recipe::KernelImage image;
     image.cpu = options.variants[v];

@@ -95,7 +95,11 @@ struct Importer {
     } else {
       for (NamedAttribute named : op->getAttrDictionary()) {
         Attr value;
-        if (!readAttr(named.getValue(), value)) continue;
+        auto text = dyn_cast<StringAttr>(named.getValue());
+        if (text && isa<NativeOp>(op))
+          value.text = text.getValue().str();
+        else if (!readAttr(named.getValue(), value))
+          continue;
         if (symbols.attribute) value.symbolic = symbols.attribute(op, named.getName().strref());
         if (!value.symbolic.empty() && value.symbolic.size() != value.ints.size())
           return invalidArgument(describe(op) + ": too few or many numbers for " + named.getName().str());
@@ -127,6 +131,15 @@ double Node::floatAttr(llvm::StringRef name, double otherwise) const {
 llvm::ArrayRef<int64_t> Node::intsAttr(llvm::StringRef name) const {
   const Attr* a = attr(name);
   return a ? llvm::ArrayRef<int64_t>(a->ints) : llvm::ArrayRef<int64_t>();
+}
+
+llvm::ArrayRef<double> Node::floatsAttr(llvm::StringRef name) const {
+  const Attr* a = attr(name);
+  return a ? llvm::ArrayRef<double>(a->floats) : llvm::ArrayRef<double>();
+}
+llvm::StringRef Node::textAttr(llvm::StringRef name) const {
+  const Attr* a = attr(name);
+  return a ? llvm::StringRef(a->text) : llvm::StringRef();
 }
 
 SymbolicNumbers::Numbers Node::numbersAttr(llvm::StringRef name) const {
@@ -204,6 +217,8 @@ std::string graphKey(const KernelGraph& graph) {
       for (const shape::SymInt& i : value.symbolic) appendKey(key, i);
       number(value.floats.size());
       for (double f : value.floats) number(f);
+      number(value.text.size());
+      key += value.text;
     }
   }
   for (int result : graph.results) number(result);

@@ -35,11 +35,12 @@ struct SymbolicNumbers {
   shape::SymbolBounds bounds;  ///< Of the free dimensions.
 };
 
-/// An attribute: numbers only (booleans and enums as integers, a type as its ElementType).
+/// An attribute: numbers (booleans and enums as integers, a type as its ElementType), or the text of a native op.
 struct Attr {
   llvm::SmallVector<int64_t, 4> ints;
   SymbolicNumbers::Numbers symbolic;  ///< Instead of `ints`, unless it is empty.
   llvm::SmallVector<double, 2> floats;
+  std::string text;
 };
 
 /// What ops are told apart by: the op's class in the hpu dialect, or the tag of an inner op.
@@ -70,6 +71,9 @@ struct Node {
   int64_t intAttr(llvm::StringRef name, int64_t otherwise = 0) const;
   double floatAttr(llvm::StringRef name, double otherwise = 0) const;
   llvm::ArrayRef<int64_t> intsAttr(llvm::StringRef name) const;
+  llvm::ArrayRef<double> floatsAttr(llvm::StringRef name) const;
+  /// Empty when it is absent.
+  llvm::StringRef textAttr(llvm::StringRef name) const;
   /// Of an attribute that may depend on sizes that are given at launch.
   SymbolicNumbers::Numbers numbersAttr(llvm::StringRef name) const;
 };

@@ -239,6 +239,16 @@ inline int64_t slotBytes(const KernelPlan& plan) {
   return slotBytes(plan, plan.mostRowElements);
 }
 
+/// A kernel that comes as object code (hpu.native).
+struct NativeKernel {
+  std::string object, objectV4, entry;  ///< objectV4 is empty where there is none.
+  recipe::TpcCost cost;                 ///< Of a point.
+  int64_t scratchBytes = 0;
+  llvm::SmallVector<SymInt, 6> space;
+  /// What its code gets as HpuKernelArgs::dims: of each operand the sizes, then the strides; then parameters.
+  std::vector<SymInt> dims;
+};
+
 struct PlannedKernel {
   std::vector<KernelPlan> pieces;
   uint32_t rank = 0, wholeDims = 0;
@@ -246,6 +256,8 @@ struct PlannedKernel {
   SymInputReads reads;  ///< Over all pieces.
   /// The numbers that the code may read from HpuKernelArgs::dims: what is no constant, each once.
   std::vector<SymInt> dims;
+  /// Null of a kernel that is made of `pieces`.
+  std::shared_ptr<const NativeKernel> native;
 };
 /// At the representatives.
 recipe::InputReads readsAtRepresentatives(const SymInputReads& reads);

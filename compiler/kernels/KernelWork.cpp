@@ -98,6 +98,11 @@ double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
 }
 
 double WorkCounter::vectorOps(const PlannedKernel& kernel) {
+  if (kernel.native) {
+    double points = 1;
+    for (const SymInt& size : kernel.native->space) points *= static_cast<double>(size.value());
+    return kernel.native->cost.vectorOps * points;
+  }
   double total = 0;
   for (const KernelPlan& plan : kernel.pieces) {
     std::vector<int> uses(plan.prims.size(), 0);

@@ -129,6 +129,10 @@ struct StoreLowering {
 };
 llvm::ArrayRef<StoreLowering> scatterLowerings();  ///< Scatters, and picks of the largest.
 
+/// The kernel of an hpu.native; nothing of a graph without one.
+std::optional<StatusOr<PlannedKernel>> planNative(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
+                                                  llvm::ArrayRef<OperandView> outputs);
+
 /// Chooses loop order, vector dim (unless it is given) and local memory.
 Status finishPlan(KernelPlan& plan, const shape::SymbolBounds& bounds, int vectorDim = -1);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/mlir_import/CustomOps.h"
 
+#include <bit>
+
 #include "base/Format.h"
 #include "base/MappedFile.h"
 #include "base/StatusMacros.h"
 #include "compiler/mlir_import/ForeignModule.h"
 #include "compiler/mlir_import/MlirNode.h"
+#include "compiler/mlir_import/NativeCode.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "mlir/Parser/Parser.h"
 
@@ -29,6 +32,15 @@ struct CustomOps::Op {
   FuncOp function;
   std::vector<Argument> arguments;
   size_t operands = 0;
+  /// Of a function without a body; null of one with a body.
+  std::unique_ptr<const NativeCode> native;
+};
+
+/// The operands and attributes of a node, in the order of the function's arguments.
+struct CustomOps::Arguments {
+  std::vector<ForeignValue> values;
+  std::vector<Value> tensors;
+  Ints params;  ///< Attributes, as kernels in object code get them.
 };
 
 CustomOps::CustomOps() = default;
@@ -64,47 +76,57 @@ StatusOr<CustomOps> CustomOps::load(mlir::MLIRContext& context, const std::vecto
       return failedPrecondition(strCat(
           "'", path, "': ", version ? strCat("custom ops of version ", version.getInt()) : std::string("no custom ops"),
           "; a module of them says {hpu.custom_ops = ", kCustomOpsVersion, " : i64}"));
-    size_t count = 0;
-    for (FuncOp function : file->module->getOps<FuncOp>()) {
-      auto name = function->getAttrOfType<mlir::StringAttr>("hpu.op");
-      if (!name) continue;
-      const std::string where = strCat("'", path, "': function '", function.getName().str(), "'");
-      const auto [domain, op] = name.getValue().split("::");
-      if (domain.empty() || op.empty())
-        return invalidArgument(strCat(where, ": hpu.op is '", name.getValue().str(), "', not \"domain::Name\""));
-      if (function.isExternal() || !function.getBody().hasOneBlock())
-        return invalidArgument(strCat(where, " needs a body of one block"));
-      if (loaded.has(domain, op))
-        return invalidArgument(strCat(where, ": there is already an op '", name.getValue().str(), "'"));
-      Op made{domain.str(), op.str(), file.get(), function, {}, 0};
-      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-        Op::Argument argument;
-        const mlir::Type type = function.getArgumentTypes()[i];
-        if (auto attribute = function.getArgAttrOfType<mlir::StringAttr>(i, "hpu.attribute")) {
-          argument.attribute = attribute.getValue().str();
-          argument.fallback = function.getArgAttr(i, "hpu.default");
-          if (!isNumber(type))
-            return invalidArgument(strCat(where, ": the attribute '", argument.attribute, "' is of type ", textOf(type),
-                                          ", and only numbers can be"));
-          auto typed = mlir::dyn_cast_or_null<mlir::TypedAttr>(argument.fallback);
-          if (argument.fallback && (!typed || typed.getType() != type))
-            return invalidArgument(
-                strCat(where, ": the default of '", argument.attribute, "' is not of type ", textOf(type)));
-        } else if (!mlir::isa<RankedTensorType>(type)) {
-          return invalidArgument(strCat(where, ": argument ", i, " is of type ", textOf(type),
-                                        "; operands are tensors, and attributes have the name hpu.attribute"));
-        } else {
-          ++made.operands;
-        }
-        made.arguments.push_back(std::move(argument));
-      }
-      loaded.ops_.push_back(std::move(made));
-      ++count;
-    }
-    if (count == 0) return invalidArgument(strCat("'", path, "': no function has the attribute hpu.op"));
+    const size_t before = loaded.ops_.size();
+    for (FuncOp function : file->module->getOps<FuncOp>())
+      if (function->hasAttr("hpu.op")) HPU_RETURN_IF_ERROR(loaded.addOp(*file, function));
+    if (loaded.ops_.size() == before)
+      return invalidArgument(strCat("'", path, "': no function has the attribute hpu.op"));
     loaded.files_.push_back(std::move(file));
   }
   return loaded;
+}
+
+Status CustomOps::addOp(const File& file, FuncOp function) {
+  const std::string where = strCat("'", file.path, "': function '", function.getName().str(), "'");
+  auto name = function->getAttrOfType<mlir::StringAttr>("hpu.op");
+  if (!name) return invalidArgument(strCat(where, ": hpu.op is no text"));
+  const auto [domain, op] = name.getValue().split("::");
+  if (domain.empty() || op.empty())
+    return invalidArgument(strCat(where, ": hpu.op is '", name.getValue().str(), "', not \"domain::Name\""));
+  if (has(domain, op)) return invalidArgument(strCat(where, ": there is already an op '", name.getValue().str(), "'"));
+  Op made{domain.str(), op.str(), &file, function, {}, 0, nullptr};
+  if (function.isExternal()) {
+    if (!function->hasAttr("hpu.object"))
+      return invalidArgument(strCat(where, " needs a body, or object code (hpu.object)"));
+    StatusOr<NativeCode> code = readNativeCode(function, file.path);
+    if (!code.ok()) return code.status().withContext(where);
+    made.native = std::make_unique<const NativeCode>(*std::move(code));
+  } else if (!function.getBody().hasOneBlock()) {
+    return invalidArgument(strCat(where, " needs a body of one block"));
+  }
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    Op::Argument argument;
+    const mlir::Type type = function.getArgumentTypes()[i];
+    if (auto attribute = function.getArgAttrOfType<mlir::StringAttr>(i, "hpu.attribute")) {
+      argument.attribute = attribute.getValue().str();
+      argument.fallback = function.getArgAttr(i, "hpu.default");
+      if (!isNumber(type))
+        return invalidArgument(strCat(where, ": the attribute '", argument.attribute, "' is of type ", textOf(type),
+                                      ", and only numbers can be"));
+      auto typed = mlir::dyn_cast_or_null<mlir::TypedAttr>(argument.fallback);
+      if (argument.fallback && (!typed || typed.getType() != type))
+        return invalidArgument(
+            strCat(where, ": the default of '", argument.attribute, "' is not of type ", textOf(type)));
+    } else if (!mlir::isa<RankedTensorType>(type)) {
+      return invalidArgument(strCat(where, ": argument ", i, " is of type ", textOf(type),
+                                    "; operands are tensors, and attributes have the name hpu.attribute"));
+    } else {
+      ++made.operands;
+    }
+    made.arguments.push_back(std::move(argument));
+  }
+  ops_.push_back(std::move(made));
+  return okStatus();
 }
 
 const CustomOps::Op* CustomOps::find(llvm::StringRef domain, llvm::StringRef op) const {
@@ -128,7 +150,7 @@ void CustomOps::convert(NodeContext& node) const {
     if (llvm::none_of(op.arguments, [&](const Op::Argument& one) { return one.attribute == attribute.name; }))
       return node.invalid(strCat("the attribute '", attribute.name, "' is not known (there ",
                                  names.empty() ? "is none" : strCat("are: ", names), ")"));
-  std::vector<ForeignValue> arguments;
+  Arguments arguments;
   size_t next = 0;
   for (auto [i, argument] : llvm::enumerate(op.arguments)) {
     const mlir::Type type = function.getArgumentTypes()[i];
@@ -140,7 +162,8 @@ void CustomOps::convert(NodeContext& node) const {
           mlir::failed(mlir::verifyCompatibleShape(have.getShape(), want.getShape())))
         return node.invalid(
             strCat("input ", next - 1, " is of type ", ir::typeToString(have), ", and the op takes ", textOf(want)));
-      arguments.push_back({.tensor = value});
+      arguments.values.push_back({.tensor = value});
+      arguments.tensors.push_back(value);
       continue;
     }
     const bool isFloat = mlir::isa<mlir::FloatType>(type);
@@ -158,11 +181,17 @@ void CustomOps::convert(NodeContext& node) const {
     } else {
       return node.invalid(strCat("the attribute '", argument.attribute, "' is not given and has no default"));
     }
-    arguments.push_back({.tensor = node.scalar(type, number), .splat = number});
+    arguments.params.push_back(isFloat ? std::bit_cast<int64_t>(number) : static_cast<int64_t>(number));
+    if (!op.native) arguments.values.push_back({.tensor = node.scalar(type, number), .splat = number});
+  }
+  if (op.native) {
+    if (Value result = placeNative(node, op.name, function, *op.native, arguments.tensors, arguments.params))
+      node.setOutput(0, result);
+    return;
   }
   std::vector<Issue> issues;
   const std::vector<Value> results =
-      placeForeignFunction(function, op.file->path, node.builder(), def, arguments, issues);
+      placeForeignFunction(function, op.file->path, node.builder(), def, arguments.values, issues);
   if (!issues.empty()) {
     std::string reasons;
     for (const Issue& issue : issues)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of the user's own: functions in MLIR that stand for nodes of an ONNX model (docs/custom-ops.md).
+// Ops of the user's own: functions in MLIR, or kernels in object code, that stand for nodes of an ONNX model
+// (docs/custom-ops.md).
 // The one thing to know: a function is a pattern. For each node it is converted anew, from the types of the node's
 // operands, so one function serves all sizes; its ops are fused, priced and traced as those of the node.
 #pragma once
@@ -10,6 +11,7 @@
 
 #include "compiler/import/Importer.h"
 #include "compiler/import/NodeContext.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace hpu::importer {
 
@@ -31,7 +33,9 @@ class CustomOps {
 
  private:
   struct Op;
+  struct Arguments;
   struct File;
+  Status addOp(const File& file, mlir::func::FuncOp function);
   const Op* find(llvm::StringRef domain, llvm::StringRef op) const;
   std::vector<std::unique_ptr<File>> files_;
   std::vector<Op> ops_;

@@ -15,6 +15,7 @@
 #include "base/Parallel.h"
 #include "base/StatusMacros.h"
 #include "base/TrustedFile.h"
+#include "compiler/import/ObjectFiles.h"
 #include "compiler/import/OnnxOutline.h"
 #include "compiler/pipeline/BuildId.h"
 #include "recipe/Recipe.h"
@@ -111,8 +112,15 @@ StatusOr<std::string> RecipeCache::key(const std::string& modelPath, const Compi
   hasher.updateSized(optionsText(options));
   for (const std::string& plugin : options.plugins) {
     HPU_ASSIGN(auto ops, base::MappedFile::open(plugin));
-    const base::Hash128 own = contentHash(ops->data(), ops->size());
+    base::Hash128 own = contentHash(ops->data(), ops->size());
     hasher.update(&own, sizeof own);
+    const std::string_view bytes(reinterpret_cast<const char*>(ops->data()), ops->size());
+    for (const std::string& name : importer::objectNames(bytes)) {
+      auto object = base::MappedFile::open((fs::path(plugin).parent_path() / name).string());
+      if (!object.ok()) continue;  // If it is needed, the compilation says so.
+      own = contentHash((*object)->data(), (*object)->size());
+      hasher.update(&own, sizeof own);
+    }
   }
   // The program is named after the file.
   hasher.updateSized(fs::path(modelPath).filename().string());

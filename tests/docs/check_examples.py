@@ -21,7 +21,8 @@ def main():
     environment = dict(os.environ, PATH=os.path.join(build, "bin") + os.pathsep + os.environ["PATH"])
     names = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory(prefix="hpu-examples-") as work:
-        os.symlink(os.path.join(source, "tests"), os.path.join(work, "tests"))
+        for folder in ("include", "tests"):
+            os.symlink(os.path.join(source, folder), os.path.join(work, folder))
         os.chdir(work)
         for kind, code, line in blocks:
             try:

@@ -8,6 +8,7 @@ include "HpuElementwise.td"
 include "HpuComposite.td"
 include "HpuMme.td"
 include "HpuMovement.td"
+include "HpuNative.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def Hpu_ConstantOp : Hpu_Op<"constant", [Pure, ConstantLike]> {

@@ -51,13 +51,29 @@ TEST_F(CustomFunctions, RefusesWhatDoesNotFitTheNode) {
   EXPECT_THAT(of(plugin, {}, {3, 4}, ElementType::kI32), HasSubstr("input 0 is of type 3x4xi32"));
 }
 
+TEST_F(CustomFunctions, RefusesObjectCodeThatIsNone) {
+  auto native = [&](const std::string& attributes) {
+    return of(
+        write(version_,
+              "func.func private @scale(tensor<?x?xf32>) -> tensor<?x?xf32> attributes {hpu.op = \"mine::Scale\", " +
+                  attributes + "}"),
+        {});
+  };
+  EXPECT_THAT(native("hpu.object = \"k.o\""), HasSubstr("function 'scale': it needs hpu.entry"));
+  EXPECT_THAT(native("hpu.object = \"../k.o\", hpu.entry = \"f\""), HasSubstr("'../k.o' is no name of letters"));
+  EXPECT_THAT(native("hpu.object = \"k.so\", hpu.entry = \"f\""), HasSubstr("'k.so' is no name of letters"));
+  EXPECT_THAT(native("hpu.object = \"missing.o\", hpu.entry = \"f\""), HasSubstr("missing.o"));
+  std::ofstream(folder_.file("text.o")) << "no object";
+  EXPECT_THAT(native("hpu.object = \"text.o\", hpu.entry = \"f\""), HasSubstr("text.o': a kernel's object file"));
+}
+
 TEST_F(CustomFunctions, RefusesFilesThatAreNone) {
   EXPECT_THAT(of(write("", scale_), {}), HasSubstr("ops.mlir': no custom ops; a module of them says"));
   EXPECT_THAT(of(write("hpu.custom_ops = 2 : i64", scale_), {}), HasSubstr("custom ops of version 2"));
   EXPECT_THAT(of(write(version_, ""), {}), HasSubstr("no function has the attribute hpu.op"));
   EXPECT_THAT(of(write(version_, scale_ + "oops"), {}), HasSubstr("not a valid module"));
   EXPECT_THAT(of(write(version_, "func.func private @f(f32) attributes {hpu.op = \"mine::Scale\"}"), {}),
-              HasSubstr("function 'f' needs a body of one block"));
+              HasSubstr("function 'f' needs a body, or object code (hpu.object)"));
   EXPECT_THAT(of(write(version_, "func.func @f(%a: f32) attributes {hpu.op = \"mine::Scale\"} {\nreturn\n}"), {}),
               HasSubstr("argument 0 is of type f32; operands are tensors"));
   EXPECT_THAT(of(folder_.file("missing.mlir"), {}), HasSubstr("missing.mlir"));

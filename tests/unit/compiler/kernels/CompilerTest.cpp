@@ -159,7 +159,7 @@ TEST(Compiler, LegalityNamesTheReason) {
 }
 
 TEST(Compiler, RefusesObjectsThatWouldNeedALoader) {
-  EXPECT_FALSE(linkImage({llvm::ArrayRef<char>("not an object", 13)}, "f").ok());
+  EXPECT_FALSE(linkImage({LinkObject{llvm::ArrayRef<char>("not an object", 13), {}, {}}}, "f").ok());
 }
 
 TEST(Compiler, CompilesSixtyKernelsForTwoVariants) {
