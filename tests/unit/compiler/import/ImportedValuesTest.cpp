@@ -28,6 +28,40 @@ TEST_F(Computes, ResizeByScalesInF32AsOtherRuntimesDo) {
   EXPECT_EQ(resized(2.3f).size(), 23u);
 }
 
+/// Expected: ONNX Runtime 1.30. 9 / 1.2f is a little less than 7.5; only the last but one is too far from it, at 28.5.
+TEST_F(Computes, ResizeTakesAlmostHalfwayAsHalfway) {
+  struct Case {
+    const char *coordinates, *nearest;
+    int64_t in, out, at;
+    float element;
+  };
+  const Case cases[] = {{"asymmetric", "round_prefer_ceil", 10, 12, 9, 8},
+                        {"half_pixel", "round_prefer_ceil", 20, 6, 4, 15},
+                        {"asymmetric", "round_prefer_floor", 7, 38, 19, 3},
+                        {"half_pixel", "round_prefer_floor", 14, 19, 9, 6},
+                        {"asymmetric", "round_prefer_floor", 38, 12, 9, 29},
+                        {"half_pixel_symmetric", "round_prefer_ceil", 14, 31, 15, 7}};
+  for (const Case& c : cases) {
+    for (const bool isOpen : {false, true}) {
+      OnnxBuilder builder(19);
+      if (isOpen)
+        builder.input("x", ElementType::kF32, {1, "n"}).input("like", ElementType::kF32, {1, "m"});
+      else
+        builder.input("x", ElementType::kF32, {1, c.in}).input("like", ElementType::kF32, {1, c.out});
+      builder.node("Shape", "shape", {"like"}, {"sizes"});
+      builder
+          .node("Resize", "resize", {"x", "", "", "sizes"}, {"y"},
+                {{"mode", std::string("nearest")},
+                 {"coordinate_transformation_mode", std::string(c.coordinates)},
+                 {"nearest_mode", std::string(c.nearest)}})
+          .output("y");
+      const auto result = floats(builder, {counting({1, c.in}), counting({1, c.out})});
+      ASSERT_EQ(static_cast<int64_t>(result.size()), c.out);
+      EXPECT_EQ(result[static_cast<size_t>(c.at)], c.element) << c.coordinates << " " << c.in << " to " << c.out;
+    }
+  }
+}
+
 /// Opset 10 does not say which element is the nearest; expected are the values of its own example and of ONNX Runtime.
 TEST_F(Computes, ResizeOfOpset10TakesTheNextElementWhereItLeavesSomeOut) {
   auto resized = [&](std::vector<float> scales) {
