@@ -9,7 +9,7 @@ const fs = require('fs');
 const ort = require('onnxruntime-node');
 
 const kUsage = 'usage: ort_run.js MODEL INPUTS.json OUTPUTS.json';
-const kArrays = {float32: Float32Array, float64: Float64Array, int32: Int32Array, uint8: Uint8Array, int8: Int8Array};
+const kArrays = {float32: Float32Array, float64: Float64Array, int32: Int32Array, uint8: Uint8Array, int8: Int8Array, bool: Uint8Array};
 
 function tensorOf({type, shape, data}) {
   if (type === 'int64') return new ort.Tensor(type, BigInt64Array.from(data.map(BigInt)), shape);

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
-TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "bool": TensorProto.BOOL}
 # Of outputs by name; others are floats.
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
 NEWER = ("Attention-23", "RotaryEmbedding-23")
@@ -73,6 +73,11 @@ def cases():
 
     words = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": [0, 3], "ngram_indexes": [0, 1, 1, 2, 2, 1], "pool_int64s": [2, 3, 5, 3, 5, 2, 3, 5, 2]}
     yield "TfIdfVectorizer, columns of several grams", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": "TF", **words}, ()
+    weighted = {**words, "ngram_indexes": [4, 0, 3, 2, 5, 1], "weights": [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]}
+    for mode in ("IDF", "TFIDF"):
+        yield f"TfIdfVectorizer, weights, {mode}", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": mode, **weighted}, ()
+    shared = {**weighted, "ngram_indexes": [0, 1, 1, 2, 2, 1]}
+    yield "TfIdfVectorizer, weights of shared columns", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": "TFIDF", **shared}, ()
     yield "TfIdfVectorizer, shorter than a gram", "TfIdfVectorizer", [np.array([3], np.int64)], ["y"], {"mode": "TF", **words}, ()
     yield from recurrent()
     yield from grouped()
@@ -173,6 +178,8 @@ def standard():
     past = [noise(BATCH, 2, 3, DEPTH), noise(BATCH, 2, 3, DEPTH)]
     yield "Attention-23", "Attention-23", [q, *kv], ["y"], {"scale": 0.3}, ()
     yield "Attention-23, a mask", "Attention-23", [q, *kv, noise(STEPS, 6)], ["y", "", "", "products"], {"is_causal": 1, "softcap": 2.0}, ()
+    blind = np.tri(STEPS, 6, -2, bool)
+    yield "Attention-23, rows that see nothing", "Attention-23", [q, *kv, blind], ["y", "", "", "weights"], {"qk_matmul_output_mode": 3}, ()
     yield "Attention-23, a cache", "Attention-23", [q, *kv, None, *past], ["y", "k", "v"], {"is_causal": 1}, ()
     flat = [noise(BATCH, STEPS, WIDTH), noise(BATCH, 6, 2 * DEPTH), noise(BATCH, 6, 2 * DEPTH)]
     yield "Attention-23, flat", "Attention-23", [*flat, noise(BATCH, 1, STEPS, 6)], ["y"], {"q_num_heads": HEADS, "kv_num_heads": 2}, ()
