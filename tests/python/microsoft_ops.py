@@ -208,8 +208,8 @@ def run(command):
     return None if result.returncode == 0 else f"{os.path.basename(command[0])}: {(result.stderr or result.stdout).strip()[-300:]}"
 
 
-def check(folder, build, outputs, model, given):
-    """What is wrong; None: nothing."""
+def prepare(folder, outputs, model, given):
+    """Writes the model, inputs and ONNX Runtime's results into the folder; gives what is wrong."""
     at = lambda name: os.path.join(folder, name)
     onnx.save(model, at("model.onnx"))
     with open(at("in.json"), "w", encoding="utf-8") as file:
@@ -225,7 +225,31 @@ def check(folder, build, outputs, model, given):
     for k, name in enumerate(filter(None, outputs)):
         one = expected[name]
         onnx.save_tensor(numpy_helper.from_array(np.array(one["data"], one["type"]).reshape(one["shape"]), name), at(f"data/output_{k}.pb"))
-    return run([os.path.join(build, "bin", "hpu-verify"), at("model.onnx"), "--data", at("data"), "-q"])
+    return None
+
+
+def check(folder, build, outputs, model, given):
+    """What is wrong; None: nothing."""
+    return prepare(folder, outputs, model, given) or run([os.path.join(build, "bin", "hpu-verify"), os.path.join(folder, "model.onnx"), "--data", os.path.join(folder, "data"), "-q"])
+
+
+def check_free_boxes(folder, build):
+    """One recipe of a suppression runs with any number of boxes."""
+    limits = [np.array([5], np.int64), np.array([0.5], np.float32), np.array([0.3], np.float32)]
+    for count in (1, 2, 7, 33, 100):
+        corners = RNG.random((1, count, 2)) * 3
+        boxes = np.concatenate([corners, corners + RNG.random((1, count, 2)) + 0.5], 2).astype(np.float32)
+        model, given = model_of("NonMaxSuppression", [boxes, RNG.random((1, 2, count)).astype(np.float32), *limits], ["chosen"], {}, (2, 3, 4))
+        for value, dim in zip(model.graph.input, (1, 2)):
+            value.type.tensor_type.shape.dim[dim].dim_param = "k"
+        recipe = os.path.join(folder, "any.recipe")
+        wrong = prepare(folder, ["chosen"], model, given)
+        if not wrong and not os.path.exists(recipe):
+            wrong = run([os.path.join(build, "bin", "hpu-compile"), os.path.join(folder, "model.onnx"), "--dim", "k=1:100", "-o", recipe])
+        wrong = wrong or run([os.path.join(build, "bin", "hpu-run"), recipe, "--data", os.path.join(folder, "data")])
+        if wrong:
+            return f"{count} boxes: {wrong}"
+    return None
 
 
 def main():
@@ -243,6 +267,11 @@ def main():
         if wrong:
             failed += 1
             print(f"FAIL  {name}: {wrong}")
+    with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
+        wrong = check_free_boxes(folder, args.build)
+    if wrong:
+        failed += 1
+        print(f"FAIL  NonMaxSuppression, {wrong}")
     listed = subprocess.run([os.path.join(args.build, "bin", "hpu-compile"), "--list-ops"], capture_output=True, text=True, check=True).stdout
     missing = {line.split()[0] for line in listed.splitlines() if line.startswith("com.microsoft.")} - tested
     for op in sorted(missing):
