@@ -191,9 +191,9 @@ Value cube(MlirNode& n, mlir::Operation&, Operands in, llvm::StringRef) {
 /// shifts by the width has no result in arith; here it is whatever the shortest formula gives.
 Value onOneBit(MlirNode& n, mlir::Operation& op, Operands in) {
   static constexpr std::pair<const char*, const char*> kAs[] = {
-      {"arith.addi", "xor"},  {"arith.subi", "xor"},  {"arith.muli", "and"},  {"arith.maxsi", "and"},
-      {"arith.minsi", "or"},  {"arith.maxui", "or"},  {"arith.minui", "and"}, {"arith.divsi", "and"},
-      {"arith.divui", "and"},
+      {"arith.addi", "xor"},  {"arith.subi", "xor"},  {"arith.muli", "and"},
+      {"arith.maxsi", "and"}, {"arith.minsi", "or"},  {"arith.maxui", "or"},
+      {"arith.minui", "and"}, {"arith.divsi", "and"}, {"arith.divui", "and"},
   };
   const llvm::StringRef name = op.getName().getStringRef();
   for (const auto& [own, logical] : kAs)

@@ -241,8 +241,7 @@ class Structured {
         if (join->getName().getStringRef() == one.op) combiner = &one;
     Value before = place < body.getNumArguments() ? Value(body.getArgument(place)) : Value();
     if (!combiner || join->getNumOperands() != 2)
-      return n_.unsupported(
-                 "a reduction by something else than a sum, difference, product, maximum, minimum, and, or"),
+      return n_.unsupported("a reduction by something else than a sum, difference, product, maximum, minimum, and, or"),
              Value();
     Value added = join->getOperand(0) == before ? join->getOperand(1) : join->getOperand(0);
     if ((join->getOperand(0) != before && join->getOperand(1) != before) || depends(added, before))
