@@ -62,6 +62,35 @@ TEST_F(Computes, ResizeTakesAlmostHalfwayAsHalfway) {
   }
 }
 
+/// 48832 + 48832 is no f16; ONNX Runtime adds in f32.
+TEST_F(Computes, SumsAndMeansOfNarrowFloatsInF32) {
+  const std::vector<Tensor> in = {Tensor::of<uint16_t>(ElementType::kF16, {1}, {0x79f6}),
+                                  Tensor::of<uint16_t>(ElementType::kF16, {1}, {0xf9f6})};
+  for (const char* op : {"Sum", "Mean"}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF16, {1}).input("z", ElementType::kF16, {1});
+    builder.node(op, "all", {"x", "x", "z", "z", "x"}, {"s"}).node("Cast", "cast", {"s"}, {"y"}, {{"to", int64_t{1}}});
+    const float expected = op[0] == 'S' ? 48832.0f : 9768.0f;  // A fifth, as f16.
+    EXPECT_THAT(floats(builder.output("y"), in), ::testing::ElementsAre(expected));
+  }
+}
+
+/// The image's least numbers are those of the padding.
+TEST_F(Computes, PlacesOfMaximaAreInTheImage) {
+  for (const ElementType type : {ElementType::kU8, ElementType::kF32}) {
+    OnnxBuilder builder;
+    builder.input("x", type, {1, 1, 2, 3});
+    builder.node("MaxPool", "pool", {"x"}, {"values", "places"},
+                 {{"kernel_shape", std::vector<int64_t>{3, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    builder.node("Cast", "cast", {"places"}, {"y"}, {{"to", int64_t{1}}}).output("y");
+    const float least = -std::numeric_limits<float>::infinity();
+    const Tensor x = type == ElementType::kU8
+                         ? Tensor::of<uint8_t>(type, {1, 1, 2, 3}, {0, 0, 0, 0, 0, 7})
+                         : Tensor::of<float>(type, {1, 1, 2, 3}, {least, least, least, least, least, 7});
+    EXPECT_THAT(floats(builder, {x}), ::testing::ElementsAre(0, 0, 5, 5, 0, 0, 5, 5));
+  }
+}
+
 /// Opset 10 does not say which element is the nearest; expected are the values of its own example and of ONNX Runtime.
 TEST_F(Computes, ResizeOfOpset10TakesTheNextElementWhereItLeavesSomeOut) {
   auto resized = [&](std::vector<float> scales) {
