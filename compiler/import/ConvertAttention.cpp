@@ -38,7 +38,9 @@ void convertAttention(NodeContext& node) {
   if (mode < 0 || mode > 3) return node.invalid("unknown qk_matmul_output_mode");
   if (node.has(4) != node.has(5)) return node.invalid("it has past keys without values, or the other way round");
   if (node.has(4) && node.has(6)) return node.invalid("it has both past keys and nonpad_kv_seqlen");
-  const compose::AttentionOptions options{node.number("scale", 0), node.number("softcap", 0), false};
+  // Without a mask or lengths every row sees a key.
+  const compose::AttentionOptions options{node.number("scale", 0), node.number("softcap", 0), false,
+                                          node.has(3) || node.has(6)};
   composed(node, node.operands(7), [&](Emitter& e, const Values& in) -> Values {
     const ElementType type = e.element(in[0]);
     const bool isFlat = e.rank(in[0]) == 3;

@@ -54,6 +54,7 @@ struct Grams {
   int64_t length = 1;
   std::vector<int64_t> items;    ///< length for each gram.
   std::vector<int64_t> columns;  ///< One for each gram.
+  size_t first = 0;              ///< The place of the first gram among those of all lengths.
 };
 
 void convertTfIdf(NodeContext& node) {
@@ -75,7 +76,7 @@ void convertTfIdf(NodeContext& node) {
   size_t gram = 0;
   for (size_t k = 0; k < counts.size(); ++k) {
     const int64_t end = k + 1 < counts.size() ? counts[k + 1] : static_cast<int64_t>(pool.size());
-    Grams own{static_cast<int64_t>(k) + 1, {}, {}};
+    Grams own{static_cast<int64_t>(k) + 1, {}, {}, gram};
     if (counts[k] < 0 || end < counts[k] || end > static_cast<int64_t>(pool.size()) ||
         (end - counts[k]) % own.length != 0)
       return node.invalid("its ngram_counts do not fit the pool");
@@ -86,9 +87,22 @@ void convertTfIdf(NodeContext& node) {
     }
     if (own.length >= least && own.length <= most && !own.columns.empty()) lengths.push_back(std::move(own));
   }
-  std::vector<double> weights = node.numbers("weights");
-  if (!weights.empty() && static_cast<int64_t>(weights.size()) < width)
-    return node.invalid("it has fewer weights than n-grams");
+  // As ngram_indexes, one for each n-gram in the order of the pool.
+  const std::vector<double> weights = node.numbers("weights");
+  const bool isWeighted = mode != "TF" && !weights.empty();
+  if (!weights.empty() && weights.size() != columns.size())
+    return node.invalid(strCat("it has ", weights.size(), " weights for ", columns.size(), " ngram_indexes"));
+  std::vector<float> columnWeights(static_cast<size_t>(width), 0.0f);
+  if (isWeighted && mode == "IDF") {
+    std::map<int64_t, double> own;
+    for (const Grams& grams : lengths)
+      for (size_t g = 0; g < grams.columns.size(); ++g) {
+        const double weight = weights[grams.first + g];
+        if (own.emplace(grams.columns[g], weight).first->second != weight)
+          return node.unsupported(strCat("IDF with n-grams of different weights in column ", grams.columns[g]));
+        columnWeights[static_cast<size_t>(grams.columns[g])] = static_cast<float>(weight);
+      }
+  }
   Value x = node.input(0);
   if (!x) return;
   if (node.rank(x) < 1 || node.rank(x) > 2) return node.invalid("needs one or two dimensions");
@@ -103,6 +117,7 @@ void convertTfIdf(NodeContext& node) {
     // By column of the result the places of its grams; a column of several is their sum.
     std::vector<std::vector<int64_t>> sources(static_cast<size_t>(width));
     int64_t next = 1;
+    std::vector<float> gramWeights = {0.0f};  // As the parts.
     // Windows that reach beyond the end find an item there that no gram has.
     int64_t longest = 0, filler = 0;
     for (const Grams& grams : lengths) longest = std::max(longest, (grams.length - 1) * (skips + 1));
@@ -125,9 +140,17 @@ void convertTfIdf(NodeContext& node) {
         found = found.handle ? e.add(found, sum) : sum;
       }
       parts.push_back(found.handle ? found : e.full({ElementType::kF32, {count, each}}, 0));
-      for (int64_t column : grams.columns) sources[static_cast<size_t>(column)].push_back(next++);
+      for (size_t g = 0; g < grams.columns.size(); ++g) {
+        sources[static_cast<size_t>(grams.columns[g])].push_back(next++);
+        gramWeights.push_back(isWeighted ? static_cast<float>(weights[grams.first + g]) : 1.0f);
+      }
     }
     hpu::Value all = e.concat(parts, 1), result;
+    auto weighted = [&](hpu::Value counts, const std::vector<float>& by) {
+      const auto many = static_cast<int64_t>(by.size());
+      return e.mul(counts, e.constant({ElementType::kF32, {1, many}}, by.data(), by.size() * sizeof(float)));
+    };
+    if (isWeighted && mode == "TFIDF") all = weighted(all, gramWeights);
     size_t layers = 1;
     for (const std::vector<int64_t>& places : sources) layers = std::max(layers, places.size());
     for (size_t k = 0; k < layers; ++k) {
@@ -137,10 +160,7 @@ void convertTfIdf(NodeContext& node) {
       result = result.handle ? e.add(result, part) : part;
     }
     if (mode == "IDF") result = e.toF32(e.op("greater", {result, e.scalarLike(result, 0)}));
-    if (mode != "TF" && !weights.empty()) {
-      std::vector<float> factors(weights.begin(), weights.begin() + width);
-      result = e.mul(result, e.constant({ElementType::kF32, {1, width}}, factors.data(), factors.size() * 4));
-    }
+    if (isWeighted && mode == "IDF") result = weighted(result, columnWeights);
     return {isRow ? compose::removeDim(e, result, 0) : result};
   });
 }

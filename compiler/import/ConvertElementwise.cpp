@@ -185,10 +185,29 @@ void convertVariadic(NodeContext& node) {
   node.setOutput(0, result);
 }
 
+/// The sum of all inputs, divided; of narrow floats in f32, as the sum of some of them may be beyond their range.
+void sumOfInputs(NodeContext& node, double divisor) {
+  Value first = node.input(0);
+  if (!first) return;
+  const mlir::Type type = node.elementOf(first);
+  const bool isNarrow = node.isFloat(first) && type.getIntOrFloatBitWidth() < 32 && node.numInputs() > 1;
+  auto input = [&](size_t i) {
+    Value x = node.input(i);
+    return x && isNarrow ? node.cast(x, node.builder().getF32Type()) : x;
+  };
+  Value sum = input(0);
+  for (size_t i = 1; i < node.numInputs(); ++i) sum = node.op("add", {sum, input(i)});
+  if (divisor != 1) sum = node.op("div", {sum, node.scalarLike(sum, divisor)});
+  node.setOutput(0, isNarrow ? node.cast(sum, type) : sum);
+}
+
+void convertSum(NodeContext& node) {
+  if (node.numInputs() == 1) return node.forward(0);
+  sumOfInputs(node, 1);
+}
+
 void convertMean(NodeContext& node) {
-  Value sum = node.input(0);
-  for (size_t i = 1; i < node.numInputs(); ++i) sum = node.op("add", {sum, node.input(i)});
-  node.setOutput(0, node.op("div", {sum, node.scalarLike(sum, static_cast<double>(node.numInputs()))}));
+  sumOfInputs(node, static_cast<double>(node.numInputs()));
 }
 
 void convertNot(NodeContext& node) {
@@ -440,7 +459,7 @@ constexpr OpRow kRows[] = {
     {"GreaterOrEqual", 12, kNewestOpset, convertBinary, "greater_equal"},
     {"Max", 6, kNewestOpset, convertVariadic, "max"},
     {"Min", 6, kNewestOpset, convertVariadic, "min"},
-    {"Sum", 6, kNewestOpset, convertVariadic, "add"},
+    {"Sum", 6, kNewestOpset, convertSum},
     {"Mean", 6, kNewestOpset, convertMean},
     {"Where", 9, kNewestOpset, convertWhere},
     {"Clip", 6, kNewestOpset, convertClip},

@@ -25,8 +25,9 @@ std::string textOf(const FunctionDef& function) {
 /// The body of a function at one call.
 class Instance {
  public:
-  Instance(const OnnxModel& model, const FunctionDef& function, const NodeDef& call, std::set<std::string>& taken)
-      : model_(model), function_(function), call_(call), taken_(taken) {}
+  Instance(const OnnxModel& model, const FunctionDef& function, const NodeDef& call, std::set<std::string>& taken,
+           std::set<std::string>& nodeNames)
+      : model_(model), function_(function), call_(call), taken_(taken), nodeNames_(nodeNames) {}
 
   StatusOr<std::vector<NodeDef>> nodes() {
     HPU_RETURN_IF_ERROR(checkCall());
@@ -72,7 +73,10 @@ class Instance {
 
   void rename(std::vector<NodeDef>& nodes) {
     for (NodeDef& node : nodes) {
-      node.name = strCat(call_.name, "/", node.name);
+      // Calls may share a name; what is said of a node names one.
+      const std::string name = strCat(call_.name, "/", node.name);
+      node.name = name;
+      for (int i = 2; !nodeNames_.insert(node.name).second; ++i) node.name = strCat(name, "_", i);
       for (std::string& input : node.inputs) input = named(input);
       for (std::string& output : node.outputs) output = named(output);
       setOpset(node);
@@ -118,7 +122,7 @@ class Instance {
   const OnnxModel& model_;
   const FunctionDef& function_;
   const NodeDef& call_;
-  std::set<std::string>& taken_;
+  std::set<std::string>&taken_, &nodeNames_;
   std::map<std::string, std::string> names_;  ///< Of the body: what they are outside.
 };
 
@@ -142,6 +146,7 @@ class Inliner {
       for (const ValueInfo& value : *values) taken_.insert(value.name);
     for (const TensorData& tensor : graph.initializers) taken_.insert(tensor.name);
     for (const NodeDef& node : graph.nodes) {
+      nodeNames_.insert(node.name);
       taken_.insert(node.outputs.begin(), node.outputs.end());
       for (const NodeAttribute& attribute : node.attributes)
         if (attribute.graph) noteNames(*attribute.graph);
@@ -198,7 +203,7 @@ class Inliner {
     if (nodes_ > kMostNodes)
       return unimplemented(strCat("calls of functions (the last: node '", call.name, "') make more than ", kMostNodes,
                                   " nodes of the model"));
-    HPU_ASSIGN(std::vector<NodeDef> body, Instance(model_, function, call, taken_).nodes());
+    HPU_ASSIGN(std::vector<NodeDef> body, Instance(model_, function, call, taken_, nodeNames_).nodes());
     calls_.push_back(&function);
     HPU_RETURN_IF_ERROR(append(std::move(body), to));
     calls_.pop_back();
@@ -208,8 +213,8 @@ class Inliner {
   OnnxModel& model_;
   const IsTaken isTaken_;
   std::map<Key, const FunctionDef*> functions_;
-  std::set<std::string> taken_;
-  std::vector<const FunctionDef*> calls_;  ///< That are being replaced, the outermost first.
+  std::set<std::string> taken_, nodeNames_;  ///< Of values, and of nodes.
+  std::vector<const FunctionDef*> calls_;    ///< That are being replaced, the outermost first.
   size_t nodes_ = 0;
 };
 

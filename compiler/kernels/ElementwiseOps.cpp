@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/kernels/KernelGraph.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -204,19 +205,22 @@ Value elementWithin(M& m, Value element, Value last) {
 }
 
 Value resizeNearest(M& m, Args x, const Context& c) {
-  Value element = x[0], half = m.num(element, 0.5);
+  Value low = m.floor(x[0]), element = low;
+  auto oneMoreIf = [&](Cmp compare, float limit) {
+    Value isAbove = m.compare(compare, m.sub(x[0], low), m.num(low, static_cast<double>(limit)));
+    element = m.add(low, m.select(isAbove, m.num(low, 1), m.num(low, 0)));
+  };
   switch (static_cast<NearestMode>(static_cast<int64_t>(c.params[0]))) {
     case NearestMode::round_prefer_floor:
-      element = m.ceil(m.sub(element, half));
+      oneMoreIf(Cmp::Gt, 0.5f + ir::kHalfwayTolerance);
       break;
     case NearestMode::round_prefer_ceil:
-      element = m.floor(m.add(element, half));
+      oneMoreIf(Cmp::Ge, 0.5f - ir::kHalfwayTolerance);
       break;
     case NearestMode::floor:
-      element = m.floor(element);
       break;
     case NearestMode::ceil:
-      element = m.ceil(element);
+      element = m.ceil(x[0]);
       break;
   }
   return elementWithin(m, element, x[1]);

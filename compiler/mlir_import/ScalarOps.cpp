@@ -187,6 +187,23 @@ Value cube(MlirNode& n, mlir::Operation&, Operands in, llvm::StringRef) {
   return n.op("mul", {n.op("sign", in), root});
 }
 
+/// Arithmetic of i1, a number of one bit: sums wrap around, true is the signed -1. What divides by zero, overflows or
+/// shifts by the width has no result in arith; here it is whatever the shortest formula gives.
+Value onOneBit(MlirNode& n, mlir::Operation& op, Operands in) {
+  static constexpr std::pair<const char*, const char*> kAs[] = {
+      {"arith.addi", "xor"},  {"arith.subi", "xor"},  {"arith.muli", "and"},
+      {"arith.maxsi", "and"}, {"arith.minsi", "or"},  {"arith.maxui", "or"},
+      {"arith.minui", "and"}, {"arith.divsi", "and"}, {"arith.divui", "and"},
+  };
+  const llvm::StringRef name = op.getName().getStringRef();
+  for (const auto& [own, logical] : kAs)
+    if (name == own) return n.op(logical, in);
+  if (name == "arith.remsi" || name == "arith.remui") return n.op("xor", {in[0], in[0]});
+  if (name == "arith.shli" || name == "arith.shrui" || name == "arith.shrsi" || name == "math.absi") return in[0];
+  n.unsupported(strCat("'", name.str(), "' of i1"));
+  return {};
+}
+
 struct ScalarRow {
   const char* op;
   ScalarConverter convert;
@@ -283,6 +300,8 @@ Value convertScalarOp(MlirNode& node, mlir::Operation& op, llvm::ArrayRef<Value>
   for (Value operand : operands)
     if (!operand) return {};
   if (node.failed()) return {};
+  const bool isArithmetic = row->convert == plain || row->convert == onUnsigned || row->convert == remainder;
+  if (isArithmetic && node.elementOf(operands[0]).isInteger(1)) return onOneBit(node, op, operands);
   return row->convert(node, op, operands, row->mnemonic);
 }
 

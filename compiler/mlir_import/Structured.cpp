@@ -31,6 +31,8 @@ struct Combiner {
 constexpr Combiner kCombiners[] = {
     {"arith.addf", "add", "reduce_sum", 0},
     {"arith.addi", "add", "reduce_sum", 0},
+    {"arith.subf", "sub", "reduce_sum", 0},
+    {"arith.subi", "sub", "reduce_sum", 0},
     {"arith.mulf", "mul", "reduce_prod", 1},
     {"arith.muli", "mul", "reduce_prod", 1},
     {"arith.maximumf", "max", "reduce_max", -INFINITY},
@@ -239,14 +241,21 @@ class Structured {
         if (join->getName().getStringRef() == one.op) combiner = &one;
     Value before = place < body.getNumArguments() ? Value(body.getArgument(place)) : Value();
     if (!combiner || join->getNumOperands() != 2)
-      return n_.unsupported("a reduction by something else than a sum, product, maximum, minimum, and, or"), Value();
+      return n_.unsupported("a reduction by something else than a sum, difference, product, maximum, minimum, and, or"),
+             Value();
     Value added = join->getOperand(0) == before ? join->getOperand(1) : join->getOperand(0);
     if ((join->getOperand(0) != before && join->getOperand(1) != before) || depends(added, before))
       return n_.unsupported("a reduction whose body reads what was there more than once"), Value();
+    const bool isDifference = llvm::StringRef(combiner->elementwise) == "sub";
+    if (isDifference && join->getOperand(0) != before)
+      return n_.unsupported("a reduction that subtracts what was there, which depends on the order"), Value();
     const bool isLogical = getElementTypeOrSelf(added.getType()).isInteger(1);
     if ((llvm::StringRef(combiner->elementwise) == "or" || llvm::StringRef(combiner->elementwise) == "and") &&
         !isLogical)
       return n_.unsupported("a reduction by bitwise 'and', 'or'"), Value();
+    if (isLogical && llvm::StringRef(combiner->op) != "arith.ori" && llvm::StringRef(combiner->op) != "arith.andi")
+      return n_.unsupported(strCat("a reduction by '", combiner->op, "' of i1; 'arith.ori' and 'arith.andi' can")),
+             Value();
 
     Value total = llvm::StringRef(combiner->reduction) == "reduce_sum" ? product(added, output) : Value();
     if (n_.failed()) return {};
@@ -255,7 +264,7 @@ class Structured {
     // What was there already, unless it changes nothing.
     const Value init = op_->getOperand(place);
     std::optional<double> start = n_.splat(init);
-    if (start && *start == combiner->neutral) return total;
+    if (start && *start == combiner->neutral && !isDifference) return total;
     return n_.op(combiner->elementwise, {n_.in(place), total});
   }
 

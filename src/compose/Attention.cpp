@@ -2,6 +2,7 @@
 #include "compose/Attention.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "compose/Indexing.h"
@@ -21,16 +22,32 @@ AttentionSteps attentionSteps(Emitter& c, Value q, Value k, Value v, Value bias,
   steps.products = scores;
   if (options.softcap != 0) scores = c.mul(c.op("tanh", {c.div(scores, options.softcap)}), options.softcap);
   steps.capped = scores;
-  if (bias.handle) scores = c.add(scores, c.toF32(bias));
+  Value biased, isBlind;
+  if (bias.handle) {
+    bias = c.toF32(bias);
+    biased = c.add(scores, bias);
+    if (options.isZeroWhereBlind) {
+      // Blind rows go through the softmax without their bias: a NaN on the way would be the scale of fp8 operands.
+      const double none = -std::numeric_limits<double>::infinity();
+      Value most = c.reduceMax(bias, {c.rank(bias) - 1}, true);
+      isBlind = c.op("equal", {most, c.scalarLike(most, none)});
+      bias = c.where(isBlind, c.scalarLike(bias, 0), bias);
+    }
+    scores = c.add(scores, bias);
+  }
   if (options.isCausal) {
     const int64_t rows = c.dim(q, 2), columns = c.dim(k, 2);
     Value row = c.add(c.cast(counter(c, rows, 0, 2), ElementType::kI32), static_cast<double>(columns - rows));
-    Value isSeen = c.op("less_equal", {c.cast(counter(c, columns, 1, 2), ElementType::kI32), row});
-    scores = c.where(isSeen, scores, c.scalarLike(scores, kMasked));
+    Value isBefore = c.op("less_equal", {c.cast(counter(c, columns, 1, 2), ElementType::kI32), row});
+    scores = c.where(isBefore, scores, c.scalarLike(scores, kMasked));
   }
-  steps.biased = scores;
+  steps.biased = isBlind.handle ? biased : scores;
   steps.weights = c.op("softmax", {scores}, {{"axis", int64_t{3}}});
   steps.result = c.matmul(c.cast(steps.weights, type), v);
+  if (isBlind.handle) {
+    steps.weights = c.where(isBlind, c.scalarLike(steps.weights, 0), steps.weights);
+    steps.result = c.where(isBlind, c.scalarLike(steps.result, 0), steps.result);
+  }
   return steps;
 }
 

@@ -8,9 +8,10 @@
 namespace hpu::compose {
 
 struct AttentionOptions {
-  double scale = 0;       ///< Of the products; 0: one by the root of D.
-  double softcap = 0;     ///< Not 0: products are softcap * tanh(product / softcap).
-  bool isCausal = false;  ///< Row i sees the columns up to i + T - S.
+  double scale = 0;               ///< Of the products; 0: one by the root of D.
+  double softcap = 0;             ///< Not 0: products are softcap * tanh(product / softcap).
+  bool isCausal = false;          ///< Row i sees the columns up to i + T - S.
+  bool isZeroWhereBlind = false;  ///< A row whose bias is minus infinity everywhere has weights of 0, not NaN.
 };
 
 /// softmax(scale q k^T + bias) v, [B, H, S, Dv]. `bias` broadcasts over [B, H, S, T]; it may be null.

@@ -108,6 +108,37 @@ Value flatPositions(Emitter& c, const Window& w, int64_t t) {
   return sum;
 }
 
+/// Of tap t of each window: whether it lies in the image, and none of the taps before it does (`isFirst`). Bools that
+/// broadcast over the result; no value where all are true or, with `isNever`, all false.
+Value insideFlags(Emitter& c, const Window& w, int64_t t, bool isFirst, bool& isNever) {
+  const Ints at = w.tap(t);
+  Value all;
+  isNever = false;
+  for (size_t i = 0; i < w.axes.size(); ++i) {
+    const Axis& a = w.axes[i];
+    std::vector<uint8_t> flags(static_cast<size_t>(a.out));
+    for (int64_t o = 0; o < a.out; ++o) {
+      auto isInside = [&](int64_t k) { return a.position(o, k) >= 0 && a.position(o, k) < a.size; };
+      bool flag = isInside(at[i]);
+      for (int64_t k = 0; isFirst && k < at[i]; ++k) flag = flag && !isInside(k);
+      flags[static_cast<size_t>(o)] = flag ? 1 : 0;
+    }
+    const auto count = std::count(flags.begin(), flags.end(), 1);
+    if (count == 0) return isNever = true, Value();
+    if (count == a.out) continue;
+    Shape shape(w.outer.size(), 1);
+    shape[a.dim] = a.out;
+    Value own = c.constant({ElementType::kBool, shape}, flags.data(), flags.size());
+    all = all.handle ? c.op("and", {all, own}) : own;
+  }
+  return all;
+}
+
+bool hasPadding(const Window& w) {
+  return std::any_of(w.axes.begin(), w.axes.end(),
+                     [](const Axis& a) { return a.before > 0 || a.position(a.out - 1, a.kernel - 1) >= a.size; });
+}
+
 }  // namespace
 
 Value padded(Emitter& c, Value x, const Window& w, double value) {
@@ -151,6 +182,8 @@ double lowest(ElementType type) {
 
 Value argMax(Emitter& c, Value x, const Window& w, bool flat) {
   Value best, index;
+  // A cell of the padding is no place of a maximum, though the image may have the same number.
+  const bool hasOutside = hasPadding(w);
   for (int64_t t = 0; t < w.taps() && c.ok(); ++t) {
     Value tap = tapOf(c, x, w, t);
     Value here =
@@ -163,6 +196,14 @@ Value argMax(Emitter& c, Value x, const Window& w, bool flat) {
     // The last NaN wins, as in PyTorch.
     Value larger = c.op("greater", {tap, best});
     if (isFloat(c.element(tap))) larger = c.op("or", {larger, c.op("is_nan", {tap})});
+    if (hasOutside) {
+      bool isNever = false;
+      if (Value inside = insideFlags(c, w, t, false, isNever); inside.handle) larger = c.op("and", {larger, inside});
+      if (isNever) continue;
+      Value first = insideFlags(c, w, t, true, isNever);
+      // Without a value it is the first one of every window.
+      if (!isNever) larger = first.handle ? c.op("or", {larger, first}) : c.full({ElementType::kBool, w.outer}, 1);
+    }
     best = c.where(larger, tap, best);
     index = c.where(larger, here, index);
   }

@@ -85,6 +85,13 @@ class Models(unittest.TestCase):
         for sizes in ((), ("--dim", "seq=12")):
             self.tool(0, "hpu-run", model, "--input", "ids=@ids.npy", "--output", "out", *sizes)
             np.testing.assert_allclose(np.load(self.path("out", "output_0.npy")), self.decoded(ids), rtol=1e-4)
+        # With bounds the recipe is open, and takes the sizes when it runs.
+        bounds = ("--dim", "batch=1:4", "--dim", "seq=1:16")
+        self.assertIn("y: passed", self.tool(0, "hpu-run", model, "--data", "data", *bounds).stdout)
+        self.tool(0, "hpu-run", model, "--input", "ids=@ids.npy", "--output", "open", *bounds)
+        np.testing.assert_allclose(np.load(self.path("open", "output_0.npy")), self.decoded(ids), rtol=1e-4)
+        error = self.tool(1, "hpu-run", model, "--input", "ids=@ids.npy", "--dim", "batch=1:4", "--dim", "seq=1:9").stderr
+        self.assertIn("'seq' is 12 by input 'ids'", error)
         np.savez(self.path("in.npz"), ids=ids)
         np.savez(self.path("out.npz"), y=self.decoded(ids))
         self.tool(0, "hpu-verify", model, "--npz", "in.npz", "out.npz", "--dim", "batch=2")

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
-TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "bool": TensorProto.BOOL}
 # Of outputs by name; others are floats.
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
 NEWER = ("Attention-23", "RotaryEmbedding-23")
@@ -73,6 +73,11 @@ def cases():
 
     words = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": [0, 3], "ngram_indexes": [0, 1, 1, 2, 2, 1], "pool_int64s": [2, 3, 5, 3, 5, 2, 3, 5, 2]}
     yield "TfIdfVectorizer, columns of several grams", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": "TF", **words}, ()
+    weighted = {**words, "ngram_indexes": [4, 0, 3, 2, 5, 1], "weights": [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]}
+    for mode in ("IDF", "TFIDF"):
+        yield f"TfIdfVectorizer, weights, {mode}", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": mode, **weighted}, ()
+    shared = {**weighted, "ngram_indexes": [0, 1, 1, 2, 2, 1]}
+    yield "TfIdfVectorizer, weights of shared columns", "TfIdfVectorizer", [RNG.choice([2, 3, 5, 9], (4, 7)).astype(np.int32)], ["y"], {"mode": "TFIDF", **shared}, ()
     yield "TfIdfVectorizer, shorter than a gram", "TfIdfVectorizer", [np.array([3], np.int64)], ["y"], {"mode": "TF", **words}, ()
     yield from recurrent()
     yield from grouped()
@@ -173,6 +178,8 @@ def standard():
     past = [noise(BATCH, 2, 3, DEPTH), noise(BATCH, 2, 3, DEPTH)]
     yield "Attention-23", "Attention-23", [q, *kv], ["y"], {"scale": 0.3}, ()
     yield "Attention-23, a mask", "Attention-23", [q, *kv, noise(STEPS, 6)], ["y", "", "", "products"], {"is_causal": 1, "softcap": 2.0}, ()
+    blind = np.tri(STEPS, 6, -2, bool)
+    yield "Attention-23, rows that see nothing", "Attention-23", [q, *kv, blind], ["y", "", "", "weights"], {"qk_matmul_output_mode": 3}, ()
     yield "Attention-23, a cache", "Attention-23", [q, *kv, None, *past], ["y", "k", "v"], {"is_causal": 1}, ()
     flat = [noise(BATCH, STEPS, WIDTH), noise(BATCH, 6, 2 * DEPTH), noise(BATCH, 6, 2 * DEPTH)]
     yield "Attention-23, flat", "Attention-23", [*flat, noise(BATCH, 1, STEPS, 6)], ["y"], {"q_num_heads": HEADS, "kv_num_heads": 2}, ()
@@ -201,8 +208,8 @@ def run(command):
     return None if result.returncode == 0 else f"{os.path.basename(command[0])}: {(result.stderr or result.stdout).strip()[-300:]}"
 
 
-def check(folder, build, outputs, model, given):
-    """What is wrong; None: nothing."""
+def prepare(folder, outputs, model, given):
+    """Writes the model, inputs and ONNX Runtime's results into the folder; gives what is wrong."""
     at = lambda name: os.path.join(folder, name)
     onnx.save(model, at("model.onnx"))
     with open(at("in.json"), "w", encoding="utf-8") as file:
@@ -218,7 +225,31 @@ def check(folder, build, outputs, model, given):
     for k, name in enumerate(filter(None, outputs)):
         one = expected[name]
         onnx.save_tensor(numpy_helper.from_array(np.array(one["data"], one["type"]).reshape(one["shape"]), name), at(f"data/output_{k}.pb"))
-    return run([os.path.join(build, "bin", "hpu-verify"), at("model.onnx"), "--data", at("data"), "-q"])
+    return None
+
+
+def check(folder, build, outputs, model, given):
+    """What is wrong; None: nothing."""
+    return prepare(folder, outputs, model, given) or run([os.path.join(build, "bin", "hpu-verify"), os.path.join(folder, "model.onnx"), "--data", os.path.join(folder, "data"), "-q"])
+
+
+def check_free_boxes(folder, build):
+    """One recipe of a suppression runs with any number of boxes."""
+    limits = [np.array([5], np.int64), np.array([0.5], np.float32), np.array([0.3], np.float32)]
+    for count in (1, 2, 7, 33, 100):
+        corners = RNG.random((1, count, 2)) * 3
+        boxes = np.concatenate([corners, corners + RNG.random((1, count, 2)) + 0.5], 2).astype(np.float32)
+        model, given = model_of("NonMaxSuppression", [boxes, RNG.random((1, 2, count)).astype(np.float32), *limits], ["chosen"], {}, (2, 3, 4))
+        for value, dim in zip(model.graph.input, (1, 2)):
+            value.type.tensor_type.shape.dim[dim].dim_param = "k"
+        recipe = os.path.join(folder, "any.recipe")
+        wrong = prepare(folder, ["chosen"], model, given)
+        if not wrong and not os.path.exists(recipe):
+            wrong = run([os.path.join(build, "bin", "hpu-compile"), os.path.join(folder, "model.onnx"), "--dim", "k=1:100", "-o", recipe])
+        wrong = wrong or run([os.path.join(build, "bin", "hpu-run"), recipe, "--data", os.path.join(folder, "data")])
+        if wrong:
+            return f"{count} boxes: {wrong}"
+    return None
 
 
 def main():
@@ -236,6 +267,11 @@ def main():
         if wrong:
             failed += 1
             print(f"FAIL  {name}: {wrong}")
+    with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
+        wrong = check_free_boxes(folder, args.build)
+    if wrong:
+        failed += 1
+        print(f"FAIL  NonMaxSuppression, {wrong}")
     listed = subprocess.run([os.path.join(args.build, "bin", "hpu-compile"), "--list-ops"], capture_output=True, text=True, check=True).stdout
     missing = {line.split()[0] for line in listed.splitlines() if line.startswith("com.microsoft.")} - tested
     for op in sorted(missing):

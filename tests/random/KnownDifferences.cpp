@@ -7,6 +7,7 @@
 
 #include "tests/random/Broadcast.h"
 #include "tests/random/Elements.h"
+#include "tests/random/Truth.h"
 
 namespace hpu::randomtest {
 namespace {
@@ -228,6 +229,37 @@ bool meetsNan(const Node&, const std::vector<const HostTensor*>& operands, const
   return false;
 }
 
+bool isFloatProduct(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "ReduceProd" && isFloat(operands[0]->type.element);
+}
+
+/// Whether some of a row's factors have a product that is no normal number.
+bool mayLeaveTheRange(const Node& node, const std::vector<const HostTensor*>& operands, const HostTensor& result,
+                      int64_t index) {
+  const HostTensor& x = *operands[0];
+  if (result.count() == x.count()) return false;
+  Ints axes = integers(node, "axes");
+  if (operands.size() > 1)
+    for (int64_t k = 0; k < operands[1]->count(); ++k) axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  const std::vector<size_t> into = reducedInto(x.type.shape, axes);
+  double large = 1, small = 1;
+  for (int64_t k = 0; k < x.count(); ++k) {
+    if (into[static_cast<size_t>(k)] != static_cast<size_t>(index)) continue;
+    const double size = std::fabs(x.number(k));
+    if (size > 1) large *= size;
+    if (size > 0 && size < 1) small *= size;
+  }
+  return large > 3e38 || small < 1.2e-38;
+}
+
+bool isMaxPool(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "MaxPool" && hasNan(*operands[0]);
+}
+
+bool isPlace(const Node&, const std::vector<const HostTensor*>&, const HostTensor& result, int64_t) {
+  return isInteger(result.type.element);
+}
+
 /// For differences that are settled in Evaluate.cpp.
 bool never(const Node&, int64_t, const std::vector<const HostTensor*>&) {
   return false;
@@ -341,6 +373,25 @@ const std::vector<KnownDifference>& knownDifferences() {
        [] {
          return single({"ReduceMax", {}, {}, {{"axes", Ints{1, 3}}, {"keepdims", int64_t{0}}}},
                        {floats({1, 2, 1, 2}, {1, NAN, 2, 3})});
+       }},
+      {"place-of-nan",
+       "MaxPool with Indices: of windows with a NaN ours is the NaN's place, as its value is the maximum; ONNX Runtime "
+       "takes no notice of NaNs",
+       isMaxPool, isPlace,
+       [] {
+         Model model = single({"MaxPool", {}, {}, {{"kernel_shape", Ints{2}}}}, {floats({1, 1, 2}, {1, NAN})});
+         model.nodes[0].outputs = {"out", "places"};
+         model.outputs = {"out", "places"};
+         return model;
+       }},
+      {"product-beyond-the-range",
+       "ReduceProd of floats: the product of some of the factors is beyond the range, or a denormal, where that of all "
+       "need not be; which ones are multiplied first is open, and TPCs have no denormals",
+       isFloatProduct, mayLeaveTheRange,
+       [] {
+         std::vector<float> factors(128, 1.0f);
+         for (size_t i = 0; i < 128; i += 8) factors[i] = i % 16 == 0 ? 1e6f : 1e-6f;
+         return single({"ReduceProd", {}, {}, {{"axes", Ints{0}}, {"keepdims", int64_t{0}}}}, {floats({128}, factors)});
        }},
       {"scatter-of-nan",
        "ScatterElements, ScatterND with min or max: what a NaN among others gives is not said. Ours is NaN; ONNX "

@@ -14,4 +14,7 @@ namespace hpu::randomtest {
 bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result,
                 std::vector<double>* error = nullptr);
 
+/// Of each element of a tensor, the element of a reduction over `axes` (all when there are none) that it belongs to.
+std::vector<size_t> reducedInto(const Shape& shape, const Ints& axes);
+
 }  // namespace hpu::randomtest

@@ -29,16 +29,16 @@ float ResizeDim::coordinate(int64_t position) const {
 }
 
 int64_t nearestElement(NearestMode mode, float coordinate, int64_t in) {
-  float element = 0;
+  float element = std::floor(coordinate);
+  const float above = coordinate - element;
   switch (mode) {
     case NearestMode::round_prefer_floor:
-      element = std::ceil(coordinate - 0.5f);
+      element += above > 0.5f + kHalfwayTolerance ? 1.0f : 0.0f;
       break;
     case NearestMode::round_prefer_ceil:
-      element = std::floor(coordinate + 0.5f);
+      element += above >= 0.5f - kHalfwayTolerance ? 1.0f : 0.0f;
       break;
     case NearestMode::floor:
-      element = std::floor(coordinate);
       break;
     case NearestMode::ceil:
       element = std::ceil(coordinate);

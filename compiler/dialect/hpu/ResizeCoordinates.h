@@ -21,6 +21,10 @@ struct ResizeDim {
   float coordinate(int64_t position) const;
 };
 
+/// How far from half-way between two elements a coordinate is still taken as half-way: the scale as f32 is not the
+/// quotient of two sizes, so that 9 / 1.2f is a little less than 7.5. ONNX Runtime's number (1.27 and later).
+constexpr float kHalfwayTolerance = 1e-6f;
+
 /// The element that `coordinate` is nearest to, inside of [0, in).
 int64_t nearestElement(NearestMode mode, float coordinate, int64_t in);
 

@@ -233,6 +233,11 @@ generic("sum_of_squares", ["(i, j) -> (i, j)", "(i, j) -> (i)"], [P, R],
 generic("max_of_products", ["(i, j) -> (i, j)", "(i, j) -> (j)", "(i, j) -> (i)"], [P, R],
         "%q = arith.mulf %a0, %a1 : f32\n%s = arith.maximumf %q, %o : f32\nlinalg.yield %s : f32", [floats(3, 9), floats(9)], "tensor<3xf32>", init="0.5")
 
+generic("less_products", ["(i, j) -> (i, j)", "(i, j) -> (j)", "(i, j) -> (i)"], [P, R],
+        "%q = arith.mulf %a0, %a1 : f32\n%s = arith.subf %o, %q : f32\nlinalg.yield %s : f32", [floats(3, 9), floats(9)], "tensor<3xf32>", init="0.5")
+generic("less_integers", ["(i, j) -> (i, j)", "(i, j) -> (i)"], [P, R],
+        "%s = arith.subi %o, %a0 : i32\nlinalg.yield %s : i32", [ints(3, 9)], "tensor<3xi32>", kind="i32", init="0", arguments="%a0: i32, %o: i32")
+
 # ---- tensor ------------------------------------------------------------------------------------------
 case("tensor_shapes", "%c = tensor.collapse_shape %0 [[0, 1], [2]] : $0 into tensor<6x4xf32>\n"
      "%s = tensor.extract_slice %c[1, 0] [4, 2] [1, 2] : tensor<6x4xf32> to tensor<4x2xf32>\n"
@@ -291,6 +296,9 @@ case("linalg_pooling_nchw_max_i32", filled("tensor<1x3x6x6xi32>", "-100", "i32")
 INTEGERS = [ints(4, 6), ints(4, 6, low=1, high=7)]
 for op in "divsi divui remsi remui shli shrsi shrui maxui minui xori".split():
     case(f"arith_{op}", f"%y = arith.{op} %0, %1 : $0", INTEGERS, "tensor<4x6xi32>")
+# What has a result in arith: no division by zero, no shift by the width.
+for op in "addi subi muli maxsi minsi maxui minui".split():
+    case(f"arith_{op}_of_bools", f"%y = arith.{op} %0, %1 : $0", [bools(4, 6), bools(4, 6)], "tensor<4x6xi1>")
 for predicate in "ult sle uge ne sgt".split():
     case(f"arith_cmpi_{predicate}_of_bools", f"%a = arith.cmpi slt, %0, %1 : $0\n  %b = arith.cmpi slt, %1, %0 : $0\n  %y = arith.cmpi {predicate}, %a, %b : tensor<4x6xi1>", [ints(4, 6, low=-3, high=3), ints(4, 6, low=-3, high=3)], "tensor<4x6xi1>")
     case(f"arith_cmpi_{predicate}", f"%y = arith.cmpi {predicate}, %0, %1 : $0", [ints(4, 6, low=-3, high=3), ints(4, 6, low=-3, high=3)], "tensor<4x6xi1>")

@@ -28,6 +28,69 @@ TEST_F(Computes, ResizeByScalesInF32AsOtherRuntimesDo) {
   EXPECT_EQ(resized(2.3f).size(), 23u);
 }
 
+/// Expected: ONNX Runtime 1.30. 9 / 1.2f is a little less than 7.5; only the last but one is too far from it, at 28.5.
+TEST_F(Computes, ResizeTakesAlmostHalfwayAsHalfway) {
+  struct Case {
+    const char *coordinates, *nearest;
+    int64_t in, out, at;
+    float element;
+  };
+  const Case cases[] = {{"asymmetric", "round_prefer_ceil", 10, 12, 9, 8},
+                        {"half_pixel", "round_prefer_ceil", 20, 6, 4, 15},
+                        {"asymmetric", "round_prefer_floor", 7, 38, 19, 3},
+                        {"half_pixel", "round_prefer_floor", 14, 19, 9, 6},
+                        {"asymmetric", "round_prefer_floor", 38, 12, 9, 29},
+                        {"half_pixel_symmetric", "round_prefer_ceil", 14, 31, 15, 7}};
+  for (const Case& c : cases) {
+    for (const bool isOpen : {false, true}) {
+      OnnxBuilder builder(19);
+      if (isOpen)
+        builder.input("x", ElementType::kF32, {1, "n"}).input("like", ElementType::kF32, {1, "m"});
+      else
+        builder.input("x", ElementType::kF32, {1, c.in}).input("like", ElementType::kF32, {1, c.out});
+      builder.node("Shape", "shape", {"like"}, {"sizes"});
+      builder
+          .node("Resize", "resize", {"x", "", "", "sizes"}, {"y"},
+                {{"mode", std::string("nearest")},
+                 {"coordinate_transformation_mode", std::string(c.coordinates)},
+                 {"nearest_mode", std::string(c.nearest)}})
+          .output("y");
+      const auto result = floats(builder, {counting({1, c.in}), counting({1, c.out})});
+      ASSERT_EQ(static_cast<int64_t>(result.size()), c.out);
+      EXPECT_EQ(result[static_cast<size_t>(c.at)], c.element) << c.coordinates << " " << c.in << " to " << c.out;
+    }
+  }
+}
+
+/// 48832 + 48832 is no f16; ONNX Runtime adds in f32.
+TEST_F(Computes, SumsAndMeansOfNarrowFloatsInF32) {
+  const std::vector<Tensor> in = {Tensor::of<uint16_t>(ElementType::kF16, {1}, {0x79f6}),
+                                  Tensor::of<uint16_t>(ElementType::kF16, {1}, {0xf9f6})};
+  for (const char* op : {"Sum", "Mean"}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF16, {1}).input("z", ElementType::kF16, {1});
+    builder.node(op, "all", {"x", "x", "z", "z", "x"}, {"s"}).node("Cast", "cast", {"s"}, {"y"}, {{"to", int64_t{1}}});
+    const float expected = op[0] == 'S' ? 48832.0f : 9768.0f;  // A fifth, as f16.
+    EXPECT_THAT(floats(builder.output("y"), in), ::testing::ElementsAre(expected));
+  }
+}
+
+/// The image's least numbers are those of the padding.
+TEST_F(Computes, PlacesOfMaximaAreInTheImage) {
+  for (const ElementType type : {ElementType::kU8, ElementType::kF32}) {
+    OnnxBuilder builder;
+    builder.input("x", type, {1, 1, 2, 3});
+    builder.node("MaxPool", "pool", {"x"}, {"values", "places"},
+                 {{"kernel_shape", std::vector<int64_t>{3, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    builder.node("Cast", "cast", {"places"}, {"y"}, {{"to", int64_t{1}}}).output("y");
+    const float least = -std::numeric_limits<float>::infinity();
+    const Tensor x = type == ElementType::kU8
+                         ? Tensor::of<uint8_t>(type, {1, 1, 2, 3}, {0, 0, 0, 0, 0, 7})
+                         : Tensor::of<float>(type, {1, 1, 2, 3}, {least, least, least, least, least, 7});
+    EXPECT_THAT(floats(builder, {x}), ::testing::ElementsAre(0, 0, 5, 5, 0, 0, 5, 5));
+  }
+}
+
 /// Opset 10 does not say which element is the nearest; expected are the values of its own example and of ONNX Runtime.
 TEST_F(Computes, ResizeOfOpset10TakesTheNextElementWhereItLeavesSomeOut) {
   auto resized = [&](std::vector<float> scales) {

@@ -49,6 +49,18 @@ TEST_F(LocalFunctions, EachCallHasItsOwnAttributesAndNames) {
   EXPECT_THAT(places, ElementsAre(HasSubstr("first/leaky"), HasSubstr("second/leaky")));
 }
 
+TEST_F(LocalFunctions, NodesOfCallsThatShareANameHaveNamesOfTheirOwn) {
+  OnnxBuilder body;
+  body.input("x", ElementType::kF32, {int64_t{2}}).node("Frobnicate", "inner", {"x"}, {"y"}).output("y");
+  OnnxBuilder builder = model();
+  builder.node("Mine", "same", {"x"}, {"t"}, {}, "mine").node("Mine", "same", {"x"}, {"u"}, {}, "mine");
+  builder.node("Add", "add", {"t", "u"}, {"y"}).function("mine", "Mine", body).output("y");
+  EXPECT_NE(failure(builder), "");
+  std::vector<std::string> names;
+  for (const UnsupportedNode& node : unsupported_) names.push_back(node.node);
+  EXPECT_THAT(names, ElementsAre("same/inner", "same/inner_2"));
+}
+
 TEST_F(LocalFunctions, CallEachOtherAndComeBeforeOpsOfTheirName) {
   OnnxBuilder twice;
   twice.input("x", ElementType::kF32, {int64_t{2}})
