@@ -208,7 +208,7 @@ def export_one(job, out, check_ort):
             checks.append(check_with_ort(work, folder) if check_ort else "not asked")
         onnx_io.save_json(stamp.replace(target, work), {
             "key": key, "model": job.name, "opset": job.opset, "variant": job.free,
-            "note": model.note, "atol": model.atol, "sizes": job.data_sets()[0],
+            "note": model.note, "sizes": job.data_sets()[0],
             "free_dims": sorted(job.axes().values()), "onnxruntime": checks,
             "activation_std": {"min": spread[0], "max": spread[1]}})
         os.chmod(work, 0o755)  # mkdtemp makes it private

@@ -136,7 +136,7 @@ class SpatialTransformer(nn.Module):
     def __init__(self, base=12):
         super().__init__()
         self.where = nn.Sequential(convolution(3, base, 2), convolution(base, base, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(base, 6))
-        self.what = nn.Sequential(convolution(3, base, 2), convolution(base, base, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(base, 10))
+        self.what = nn.Sequential(convolution(3, base, 2), convolution(base, base, 2), nn.Conv2d(base, 10, 1))
         steps = torch.linspace(-1, 1, 32)
         places = torch.stack((steps[None].expand(32, 32), steps[:, None].expand(32, 32), torch.ones(32, 32)), -1)
         self.register_buffer("places", places.reshape(1, 32 * 32, 3))
@@ -150,13 +150,19 @@ class SpatialTransformer(nn.Module):
 
 
 class SegNet(nn.Module):
-    """Pooling that remembers places, and unpooling to them."""
+    """Pooling that remembers places, and unpooling to them by scatters."""
 
     def __init__(self, base=12, classes=5):
         super().__init__()
         self.first, self.second = convolution(3, base), convolution(base, 2 * base)
         self.third, self.head = convolution(2 * base, base), nn.Conv2d(base, classes, 3, padding=1)
-        self.pool, self.unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+        self.pool = nn.MaxPool2d(2, return_indices=True)
+
+    @staticmethod
+    def unpool(x, places):
+        batch, channels, height, width = x.shape
+        spread = torch.zeros(batch, channels, 4 * height * width, dtype=x.dtype).scatter(2, places.flatten(2), x.flatten(2))
+        return spread.view(batch, channels, 2 * height, 2 * width)
 
     def forward(self, image):
         x, places1 = self.pool(self.first(image))
@@ -211,9 +217,8 @@ class MaskHeads(nn.Module):
         near = self.stem(image)
         far = self.further(near)
         rois = torch.cat((torch.zeros_like(proposals[:, :1]), proposals), -1)
-        def features(size):
-            a = torchvision.ops.roi_align(near, rois, size, 1 / 4, 2, True)
-            return a + torchvision.ops.roi_align(far, rois, size, 1 / 8, 2, False)
+        def features(size):  # aligned, which is what an export without the attribute means from opset 16 on
+            return sum(torchvision.ops.roi_align(level, rois, size, scale, 2, True) for level, scale in ((near, 1 / 4), (far, 1 / 8)))
         x = self.box(features(7))
         return torch.softmax(self.scores(x), -1), self.deltas(x), torch.sigmoid(self.mask(features(14)))
 
@@ -290,7 +295,7 @@ NETWORKS = {
     "super_resolution": (SuperResolution, _normal("image", 1, 24, 24), ("wide",), "DepthToSpace, bicubic Resize, PRelu"),
     "keypoints": (Keypoints, _normal("image", 3, 64, 64), ("maps", "places", "best"), "heat maps, soft and hard ArgMax"),
     "spatial_transformer": (SpatialTransformer, _normal("image", 3, 32, 32), ("logits", "turned"), "GridSample"),
-    "segnet": (SegNet, _normal("image", 3, 32, 32), ("mask_logits",), "MaxPool with indices, unpooling"),
+    "segnet": (SegNet, _normal("image", 3, 32, 32), ("mask_logits",), "MaxPool with indices, unpooling by ScatterElements"),
     "detector": (Detector, lambda batch, generator: _normal("image", 3, 64, 64)(1, generator), ("boxes", "scores", "kept", "classes"),
                  "anchors, NonMaxSuppression, as many results as there are"),
     "mask_heads": (MaskHeads, _image_and_boxes, ("scores", "deltas", "masks"), "Mask R-CNN's second stage: RoiAlign"),

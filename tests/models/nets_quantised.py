@@ -16,7 +16,8 @@ BLOCK, LEVELS = 32, 15  # numbers that share a scale in 4 bits, and the greatest
 
 
 class Quantised(nn.Module):
-    """Rounds what passes to 8 bits of a fixed range."""
+    """Rounds what passes to 8 bits of a fixed range. The ranges that meet in a sum have no common step: halves of a step would be
+    frequent then, and turned by the last bit of any sum."""
 
     def __init__(self, reach):
         super().__init__()
@@ -29,7 +30,7 @@ class Quantised(nn.Module):
 class QuantisedLinear(nn.Module):
     """A product of 8-bit operands with an 8-bit result. The weights are on their grid from the beginning."""
 
-    def __init__(self, inputs, outputs, reach=4.0):
+    def __init__(self, inputs, outputs, reach=4.3):
         super().__init__()
         weight = torch.randn(outputs, inputs) / math.sqrt(inputs)
         self.scale = float(weight.abs().max() / 127)
@@ -48,7 +49,7 @@ class QuantisedBlock(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query, self.key, self.value, self.projection = (QuantisedLinear(width, width) for _ in range(4))
         self.up, self.down = QuantisedLinear(width, 4 * width), QuantisedLinear(4 * width, width)
-        self.grids = nn.ModuleList(Quantised(reach) for reach in (4, 16, 1, 4, 4, 4, 8, 8))
+        self.grids = nn.ModuleList(Quantised(reach) for reach in (4.1, 15.7, 1.03, 3.9, 4.1, 4.7, 7.7, 8.3))
 
     def forward(self, x):
         batch, length, width = x.shape
@@ -69,7 +70,7 @@ class QuantisedTransformer(nn.Module):
 
     def __init__(self, width=64, heads=4, layers=2):
         super().__init__()
-        self.words, self.grid = nn.Embedding(WORDS, width), Quantised(2.0)
+        self.words, self.grid = nn.Embedding(WORDS, width), Quantised(1.9)
         self.blocks = nn.Sequential(*(QuantisedBlock(width, heads) for _ in range(layers)))
         self.head = nn.Linear(width, 32)
 

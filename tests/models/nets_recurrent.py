@@ -6,6 +6,7 @@ import math
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.onnx import symbolic_helper
 
 WORDS, TAGS = 500, 17
 
@@ -196,27 +197,41 @@ class Conformer(nn.Module):
 class StateSpace(nn.Module):
     """A selective state space over a whole sequence: its scan by doubling, log2(length) steps without a loop."""
 
-    def __init__(self, features=12, width=32, states=8, length=64):
+    def __init__(self, features=12, width=48, states=8, length=64):
         super().__init__()
         self.length, self.states = length, states
         self.inputs, self.gate = nn.Linear(features, width), nn.Linear(features, width)
-        self.step, self.to, self.of = nn.Linear(width, width), nn.Linear(width, states), nn.Linear(width, states)
+        self.step, self.put, self.read = nn.Linear(width, width), nn.Linear(width, states), nn.Linear(width, states)
         self.rates = nn.Parameter(torch.log(torch.arange(1, states + 1).float())[None].repeat(width, 1))
-        self.head = nn.Linear(width, features)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, features)
 
     def forward(self, series):
         x = functional.silu(self.inputs(series))
         step = functional.softplus(self.step(x))[..., None]
         decay = torch.exp(-step * torch.exp(self.rates))
-        state = step * self.to(x)[:, :, None] * x[..., None]
+        state = step * self.put(x)[:, :, None] * x[..., None]
         distance = 1
         while distance < self.length:
             shifted = functional.pad(state, (0, 0, 0, 0, distance, 0))[:, :self.length]
             state = state + decay * shifted
             decay = decay * functional.pad(decay, (0, 0, 0, 0, distance, 0), value=1.0)[:, :self.length]
             distance *= 2
-        mixed = (state * self.of(x)[:, :, None]).sum(-1) + x
-        return self.head(mixed * functional.silu(self.gate(series)))
+        mixed = (state * self.read(x)[:, :, None]).sum(-1) + x
+        return self.head(self.norm(mixed) * functional.silu(self.gate(series)))
+
+
+def _stft(g, samples, size, step, _width, window, normalized, _onesided, _complex):
+    """torch.stft as ONNX has it from opset 17 on, which PyTorch 1.13 does not write."""
+    def constant(value):
+        return g.op("Constant", value_t=torch.tensor(value))
+    if symbolic_helper._maybe_get_const(normalized, "b"):
+        raise ValueError("a normalised STFT is not exported")
+    numbers = [constant(symbolic_helper._get_const(value, "i", "")) for value in (step, size)]
+    frames = g.op("STFT", g.op("Unsqueeze", samples, constant([-1])), numbers[0], window, numbers[1], onesided_i=1)
+    return g.op("Transpose", frames, perm_i=[0, 2, 1, 3])
+
+
+torch.onnx.register_custom_op_symbolic("aten::stft", _stft, 17)
 
 
 def _words(batch, generator, length=40):
