@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Modelled device time of ops that move or order data, over what HBM allows, and of recurrences, over their products.
 
@@ -104,3 +104,66 @@ CASES = {
     "lstm 32x128 1024": ("recurrence", lambda: recurrence("LSTM", 32, 128, 1024, 1024)),
     "gru 64x32 256": ("recurrence", lambda: recurrence("GRU", 64, 32, 256, 256)),
 }
+
+# What does not reach its limit yet, and the most that it may take (the ratio that it has, and a few percent).
+KNOWN = {}
+
+
+def device_time(args, made, folder):
+    """Microseconds of the model on the target."""
+    path = os.path.join(folder, "op.onnx")
+    onnx.save(made, path)
+    command = [os.path.join(args.build, "bin", "hpu-compile"), path, "-o", os.path.join(folder, "op.recipe"), "--target", args.target,
+               "--json", "-q"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=args.timeout)
+    if result.returncode != 0:
+        raise RuntimeError(f"hpu-compile: exit code {result.returncode}: {result.stderr.strip()[-300:]}")
+    return json.loads(result.stdout)["device_time_us"]
+
+
+def measure(args, name, folder, idle):
+    kind, make = CASES[name]
+    made, other = make()
+    time = device_time(args, made, folder)
+    bound = device_time(args, other, folder) if kind == "recurrence" else other / BANDWIDTH[args.target] / 1000 + idle
+    return {"name": name, "kind": kind, "device_us": time, "bound_us": bound, "ratio": time / bound}
+
+
+def allowed(row):
+    return max(LIMITS[row["kind"]], KNOWN.get(row["name"], 0))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", help="default: all", metavar="CASE")
+    parser.add_argument("--build", default=os.path.join(os.path.dirname(__file__), "..", "build"))
+    parser.add_argument("--target", choices=tuple(BANDWIDTH), default="gaudi2")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for one compilation")
+    parser.add_argument("--output", metavar="FILE", help="write the rows as JSON, too")
+    parser.add_argument("--gate", action="store_true", help="fail where a ratio is above what it may be")
+    args = parser.parse_args()
+    unknown = [name for name in args.cases if name not in CASES]
+    if unknown:
+        print(f"error: no case '{unknown[0]}'; there are {', '.join(CASES)}", file=sys.stderr)
+        return 1
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hpu-op-device-time-") as folder:
+        try:
+            idle = device_time(args, nothing()[0], folder)
+            for name in args.cases or CASES:
+                rows.append(measure(args, name, folder, idle))
+                row = rows[-1]
+                print(f"{name:32} {row['device_us']:12.1f} us {row['bound_us']:10.2f} us {row['ratio']:10.2f} x"
+                      f"{'  above ' + format(allowed(row), 'g') if row['ratio'] > allowed(row) else ''}", flush=True)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 3
+    if args.output:
+        with open(args.output, "w", encoding="utf-8") as file:
+            json.dump({"target": args.target, "rows": rows}, file, indent=1)
+            file.write("\n")
+    return 2 if args.gate and any(row["ratio"] > allowed(row) for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
