@@ -133,7 +133,7 @@ def allowed(row):
     return max(LIMITS[row["kind"]], KNOWN.get(row["name"], 0))
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="default: all", metavar="CASE")
     parser.add_argument("--build", default=os.path.join(os.path.dirname(__file__), "..", "build"))
@@ -141,7 +141,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one compilation")
     parser.add_argument("--output", metavar="FILE", help="write the rows as JSON, too")
     parser.add_argument("--gate", action="store_true", help="fail where a ratio is above what it may be")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     unknown = [name for name in args.cases if name not in CASES]
     if unknown:
         print(f"error: no case '{unknown[0]}'; there are {', '.join(CASES)}", file=sys.stderr)
