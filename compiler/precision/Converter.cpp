@@ -143,8 +143,8 @@ void Converter::findLastOps(Block& block) {
 /// a mask of any finite size absorbs what it is added to, and a step of a quantisation is rounded once. Values are f32
 /// inside a kernel, so this costs nothing where they are not stored.
 /// A place between elements is split into a whole number, which becomes an index, and the rest, which becomes a weight
-/// (GridSample, RoiAlign): both have to be of the same number, so whole numbers that have other readers lead there, too,
-/// and what they are rounded from; and so does what is also compared, to see whether it is inside.
+/// (GridSample, RoiAlign): both have to be of the same number, so whole numbers that have other readers lead there,
+/// too, and what they are rounded from; and so does what is also compared, to see whether it is inside.
 void Converter::findLeads(Block& block) {
   constexpr const char* kIntegers = "leads to integers";
   llvm::SmallPtrSet<Operation*, 8> whole;

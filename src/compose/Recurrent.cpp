@@ -111,7 +111,8 @@ class Layer {
     if (how_.cell == Cell::kLstm) stepLstm(x);
   }
 
-  // Each gate by itself, from slices of products on: what is between two products then has one shape, and is one kernel.
+  // Each gate by itself, from slices of products on: what is between two products then has one shape, and is one
+  // kernel.
 
   void stepGru(Value x) {
     Value update, reset, inner;

@@ -232,6 +232,8 @@ def jobs(args):
         length = 0 if args.length == model.length else args.length
         for free in kinds:
             for batch in (args.batch or [1]) if not free else [1]:
+                if batch != 1 and not model.any_batch:
+                    continue
                 if model.length or not (length or free == "dynseq"):
                     found += [Job(name, opset, batch, length, free)
                               for opset in args.opset or OPSETS if opset in model.opsets]

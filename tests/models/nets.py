@@ -34,6 +34,7 @@ class Model:
     length: int = 0  # tokens of a sequence model with one input, whose second dimension may be free
     opsets: tuple = (13, 17)  # that it can be exported to
     rewrite: object = None  # ModelProto -> ModelProto, what is done to the export
+    any_batch: bool = True  # False: batch 1 only
 
 
 def _image(size):
@@ -103,12 +104,16 @@ MODELS = {
         "the same blocks, one token after 255 cached ones"),
 }
 
-def _narrow(make, inputs, outputs, note, rewrite=None):
-    return Model(make, inputs, outputs, True, note, opsets=(17,), rewrite=rewrite)
+# They round to 8 bits or order numbers, which the last bit of a sum can turn: of batch 1's inputs it does not.
+_TURNING = {"int8_qdq_transformer", "int8_qlinear_transformer", "mixture_of_experts", "detector", "ranking"}
+
+
+def _narrow(name, make, inputs, outputs, note, rewrite=None):
+    return Model(make, inputs, outputs, True, note, opsets=(17,), rewrite=rewrite, any_batch=name not in _TURNING)
 
 
 for _family in (nets_recurrent, nets_attention, nets_images, nets_quantised):
-    MODELS.update((name, _narrow(*network)) for name, network in _family.NETWORKS.items())
+    MODELS.update((name, _narrow(name, *network)) for name, network in _family.NETWORKS.items())
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _INVERTED_RESIDUALS = (torchvision.models.mobilenetv3.InvertedResidual,
