@@ -105,7 +105,7 @@ MODELS = {
 }
 
 # They round to 8 bits or order numbers, which the last bit of a sum can turn: of batch 1's inputs it does not.
-_TURNING = {"int8_qdq_transformer", "int8_qlinear_transformer", "mixture_of_experts", "detector", "ranking"}
+_TURNING = {"int8_qdq_transformer", "int8_qlinear_transformer", "mixture_of_experts", "detector"}
 
 
 def _narrow(name, make, inputs, outputs, note, rewrite=None):
