@@ -39,6 +39,21 @@ bool isCastToInteger(Operation* op) {
   return to && to.getWidth() > 1;
 }
 
+bool isRounding(Operation* op) {
+  return isa<FloorOp, CeilOp, RoundOp>(op);
+}
+
+/// Whether the elementwise op joins only whole numbers of `whole`, and constants.
+bool isWholeOf(Operation* op, const llvm::SmallPtrSetImpl<Operation*>& whole) {
+  bool any = false;
+  for (Value operand : op->getOperands()) {
+    if (!isF32(operand) || isConstantLike(operand)) continue;
+    if (!whole.contains(operand.getDefiningOp())) return false;
+    any = true;
+  }
+  return any;
+}
+
 /// Whether the op asks if a number is infinite or none (IsInf, IsNaN): where it is stored narrow, large finite numbers
 /// have become infinite.
 bool asksForInfinity(Operation* op) {
@@ -127,11 +142,28 @@ void Converter::findLastOps(Block& block) {
 /// Ops whose results become scores of a softmax or integers, through elementwise ops, extremes and views alone. In f32
 /// a mask of any finite size absorbs what it is added to, and a step of a quantisation is rounded once. Values are f32
 /// inside a kernel, so this costs nothing where they are not stored.
+/// A place between elements is split into a whole number, which becomes an index, and the rest, which becomes a weight
+/// (GridSample, RoiAlign): both have to be of the same number, so whole numbers that have other readers lead there,
+/// too, and what they are rounded from; and so does what is also compared, to see whether it is inside.
 void Converter::findLeads(Block& block) {
+  constexpr const char* kIntegers = "leads to integers";
+  llvm::SmallPtrSet<Operation*, 8> whole;
+  for (Operation& op : block.without_terminator())
+    if (isRounding(&op) || (isa<AddOp, SubOp, MinOp, MaxOp, WhereOp>(op) && isWholeOf(&op, whole))) whole.insert(&op);
   auto endOf = [&](Operation* user) -> const char* {
     if (isa<SoftmaxOp, LogSoftmaxOp>(user)) return "leads to a softmax";
     if (asksForInfinity(user)) return "leads to a question for infinities";
-    return isCastToInteger(user) ? "leads to integers" : leads_.lookup(user);
+    return isCastToInteger(user) ? kIntegers : leads_.lookup(user);
+  };
+  auto leadsAsPlace = [&](Operation& op) {
+    bool any = false, all = true;
+    for (Operation* user : op.getUsers()) {
+      const bool leads = endOf(user) == kIntegers;
+      if (leads && (whole.contains(&op) || isRounding(user))) return true;
+      any |= leads;
+      all &= leads || (user->getNumResults() == 1 && isTruth(user->getResult(0)));
+    }
+    return any && all;
   };
   for (Operation& op : llvm::reverse(block.without_terminator())) {
     auto hpuOp = dyn_cast<HpuOp>(&op);
@@ -147,6 +179,8 @@ void Converter::findLeads(Block& block) {
       leads_[&op] = endOf(*reader);
     else if (llvm::all_of(op.getUsers(), endOf))
       leads_[&op] = endOf(*op.user_begin());
+    else if (leadsAsPlace(op))
+      leads_[&op] = kIntegers;
   }
 }
 

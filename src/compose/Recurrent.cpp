@@ -111,15 +111,18 @@ class Layer {
     if (how_.cell == Cell::kLstm) stepLstm(x);
   }
 
+  // Each gate by itself, from slices of products on: what is between two products then has one shape, and is one
+  // kernel.
+
   void stepGru(Value x) {
     Value update, reset, inner;
     auto updateAndReset = [&](Value product) {
-      Value both = activation(0, e_.add(gate(x, 0, 2), product));
-      update = gate(both, 0), reset = gate(both, 1);
+      update = activation(0, e_.add(gate(x, 0), gate(product, 0)));
+      reset = activation(0, e_.add(gate(x, 1), gate(product, 1)));
     };
     if (how_.resetsBehindProduct) {
       Value product = e_.matmul(h_, r_);
-      updateAndReset(gate(product, 0, 2));
+      updateAndReset(product);
       inner = gate(product, 2);
       if (stateBias_.handle) inner = e_.add(inner, stateBias_);
       inner = e_.mul(reset, inner);
@@ -133,20 +136,18 @@ class Layer {
   }
 
   void stepLstm(Value x) {
-    Value sum = e_.add(x, e_.matmul(h_, r_));
-    Value input = gate(sum, 0), output = gate(sum, 1), forget = gate(sum, 2);
-    const bool peeps = in_.peephole.handle;
-    if (peeps) {
-      input = e_.add(input, e_.mul(gate(in_.peephole, 0), c_));
-      forget = e_.add(forget, e_.mul(gate(in_.peephole, 2), c_));
-    } else {
-      Value gates = activation(0, gate(sum, 0, 3));
-      input = gate(gates, 0), output = gate(gates, 1), forget = gate(gates, 2);
-    }
-    if (peeps) input = activation(0, input), forget = activation(0, forget);
-    if (how_.couplesGates) forget = e_.sub(e_.scalarLike(input, 1), input);
-    c_ = e_.add(e_.mul(forget, c_), e_.mul(input, activation(1, gate(sum, 3))));
-    if (peeps) output = activation(0, e_.add(output, e_.mul(gate(in_.peephole, 1), c_)));
+    Value product = e_.matmul(h_, r_);
+    auto sum = [&](int64_t which) { return e_.add(gate(x, which), gate(product, which)); };
+    // The cell looks in at a gate; in the peephole they have the order of the gates.
+    auto opened = [&](int64_t which) {
+      Value v = sum(which);
+      if (in_.peephole.handle) v = e_.add(v, e_.mul(gate(in_.peephole, which), c_));
+      return activation(0, v);
+    };
+    Value input = opened(0);
+    Value forget = how_.couplesGates ? e_.sub(e_.scalarLike(input, 1), input) : opened(2);
+    c_ = e_.add(e_.mul(forget, c_), e_.mul(input, activation(1, sum(3))));
+    Value output = opened(1);
     h_ = e_.mul(output, applied(how_.activations[2], c_));  // The cell is no sum of products: it is not clipped.
   }
 

@@ -14,6 +14,10 @@ import torch
 import torchvision
 from torch import nn
 
+import nets_attention
+import nets_images
+import nets_quantised
+import nets_recurrent
 import nets_sequence
 import nets_vision
 
@@ -28,6 +32,9 @@ class Model:
     keep_bn: bool  # export the BatchNormalization nodes instead of letting the exporter fold them
     note: str
     length: int = 0  # tokens of a sequence model with one input, whose second dimension may be free
+    opsets: tuple = (13, 17)  # that it can be exported to
+    rewrite: object = None  # ModelProto -> ModelProto, what is done to the export
+    any_batch: bool = True  # False: batch 1 only
 
 
 def _image(size):
@@ -97,6 +104,18 @@ MODELS = {
         "the same blocks, one token after 255 cached ones"),
 }
 
+# They round to 8 bits or order numbers, which the last bit of a sum can turn: of batch 1's inputs it does not.
+_TURNING = {"int8_qdq_transformer", "int8_qlinear_transformer", "mixture_of_experts", "detector"}
+
+
+def _narrow(name, make, inputs, outputs, note, rewrite=None):
+    return Model(make, inputs, outputs, True, note, opsets=(17,), rewrite=rewrite, any_batch=name not in _TURNING)
+
+
+for _family in (nets_recurrent, nets_attention, nets_images, nets_quantised):
+    MODELS.update((name, _narrow(name, *network)) for name, network in _family.NETWORKS.items())
+
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _INVERTED_RESIDUALS = (torchvision.models.mobilenetv3.InvertedResidual,
                        torchvision.models.efficientnet.MBConv)
 
@@ -119,15 +138,17 @@ def _initialize(module, generator):
         tensor.normal_(0.0, std, generator=generator)
 
     for layer in module.modules():
-        if isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)):
+        if isinstance(layer, nn.modules.conv._ConvNd):
             fan_in = layer.weight[0].numel()
-            if isinstance(layer, nn.ConvTranspose2d):  # weight is I x O x kh x kw
-                overlap = layer.kernel_size[0] * layer.kernel_size[1] / layer.stride[0] ** 2
+            if isinstance(layer, nn.modules.conv._ConvTransposeNd):  # weight is I x O x the kernel
+                overlap = math.prod(layer.kernel_size) / math.prod(layer.stride)
                 fan_in = layer.in_channels * overlap
             normal(layer.weight, math.sqrt(2.0 / fan_in))
             if layer.bias is not None:
                 normal(layer.bias, 0.1)
         elif isinstance(layer, nn.Linear):
+            if isinstance(layer, nets_quantised.Linear4):
+                continue
             normal(layer.weight, 1.0 / math.sqrt(layer.in_features))
             if layer.bias is not None:
                 normal(layer.bias, 0.1)
@@ -136,12 +157,12 @@ def _initialize(module, generator):
             normal(layer.in_proj_bias, 0.1)
         elif isinstance(layer, nn.Embedding):
             normal(layer.weight, 0.25)
-        elif isinstance(layer, (nn.BatchNorm2d, nn.LayerNorm)):
+        elif isinstance(layer, (*_BATCH_NORMS, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.InstanceNorm3d)):
             layer.weight.uniform_(0.6, 1.4, generator=generator)
             normal(layer.bias, 0.2)
-            if isinstance(layer, nn.BatchNorm2d):
+            if isinstance(layer, _BATCH_NORMS):
                 layer.bias += 0.5
-        elif isinstance(layer, nets_sequence.RMSNorm):
+        elif isinstance(layer, (nets_sequence.RMSNorm, nets_attention.T5Norm)):
             layer.weight.uniform_(0.6, 1.4, generator=generator)
         elif isinstance(layer, torchvision.models.convnext.CNBlock):
             layer.layer_scale.uniform_(0.2, 0.6, generator=generator)
@@ -160,7 +181,7 @@ def _initialize(module, generator):
 
 def _calibrate(module, inputs):
     """Gives BatchNorm layers the statistics that they really see, so that depth does not matter."""
-    norms = [layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d)]
+    norms = [layer for layer in module.modules() if isinstance(layer, _BATCH_NORMS)]
     if not norms:
         return
     for layer in norms:

@@ -87,13 +87,14 @@ BF16_METRIC = "rel_rms = sqrt(sum((a-b)^2) / sum(b^2)) over all outputs; a bf16 
 
 def save_bf16_reference(folder, names, rounded, outputs, made_by):
     """Writes output_k_bf16.pb (bf16 results upcast to f32) and bf16.json, their error against the
-    f32 outputs of test_data_set_0, together and each; returns the error together. The folder is the model's: data set loaders
+    f32 outputs of test_data_set_0, together and each (None of integers); returns the error together. The folder is the model's: data set loaders
     count the output_*.pb files of theirs."""
     files = [f"output_{index}_bf16.pb" for index in range(len(rounded))]
     for name, file, array in zip(names, files, rounded):
         save_tensor(os.path.join(folder, file), array, name)
-    metrics = error_metrics(rounded, outputs)
-    each = [error_metrics([a], [b])["rel_rms"] for a, b in zip(rounded, outputs)]
+    floats = [(a, b) for a, b in zip(rounded, outputs) if b.dtype.kind == "f"]
+    metrics = error_metrics(*zip(*floats))
+    each = [error_metrics([a], [b])["rel_rms"] if b.dtype.kind == "f" else None for a, b in zip(rounded, outputs)]
     save_json(os.path.join(folder, "bf16.json"), dict(
         metrics, metric=BF16_METRIC, output_rel_rms=each, data_set="test_data_set_0", outputs=files, made_by=made_by))
     return metrics

@@ -76,6 +76,31 @@ func.func @exact(%x: tensor<2x4xi8>, %y: tensor<4x4xi8>, %s: tensor<f32>, %t: te
   return %6 : tensor<2x4xi8>
 }
 
+// A place is split into an index and a weight: both are of the number in f32, whoever else reads it.
+// BF16-LABEL: func.func @place(
+// BF16: %[[A:.*]] = hpu.mul {{.*}} -> tensor<4xf32>
+// BF16: %[[L:.*]] = hpu.floor %[[A]] : (tensor<4xf32>) -> tensor<4xf32>
+// BF16: %[[U:.*]] = hpu.add %[[L]], {{.*}} -> tensor<4xf32>
+// BF16: hpu.sub %[[A]], %[[L]] : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// BF16: hpu.mul {{.*}} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// BF16: hpu.cast %[[U]] {to = i32}
+func.func @place(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xi32>) {
+  %w = hpu.constant dense<0.5> : tensor<4x4xf32> : tensor<4x4xf32>
+  %s = hpu.constant dense<8.0> : tensor<f32> : tensor<f32>
+  %one = hpu.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %0 = hpu.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = hpu.reduce_max %0 {axes = array<i64: 1>, keepdims = false} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %2 = hpu.mul %1, %s : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = hpu.floor %2 : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = hpu.add %3, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %5 = hpu.sub %2, %3 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %6 = hpu.mul %4, %5 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %7 = hpu.cast %4 {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
+  %8 = hpu.mul %0, %6 : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  %9 = hpu.matmul %8, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %9, %7 : tensor<4x4xf32>, tensor<4xi32>
+}
+
 // Scores, scale and mask are f32 up to the softmax; the mask is read as the input that it is.
 // CHECK-LABEL: func.func @attention(
 // CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<4x4xf32>)
