@@ -145,13 +145,35 @@ Value constantPower(NodeContext& node, Value base, Value exponent) {
   return result;
 }
 
+/// base^exponent of integers, in a type that holds both: what is beyond the base's type wraps around in it.
+Value wholePower(NodeContext& node, Value base, Value exponent) {
+  const mlir::Type type = node.elementOf(base), given = node.elementOf(exponent);
+  const unsigned bits = type.getIntOrFloatBitWidth(), exponentBits = given.getIntOrFloatBitWidth();
+  if (type == given) return node.op("pow", {base, exponent});
+  if (type.isUnsignedInteger() == given.isUnsignedInteger()) {
+    const mlir::Type wide = bits >= exponentBits ? type : given;
+    return node.cast(node.op("pow", {node.cast(base, wide), node.cast(exponent, wide)}), type);
+  }
+  // One is signed: i64 holds both unless the other one is u64.
+  const mlir::Type i64 = ir::mlirElementType(node.context(), ElementType::kI64);
+  const mlir::Type u64 = ir::mlirElementType(node.context(), ElementType::kU64);
+  if (type != u64 && given != u64)
+    return node.cast(node.op("pow", {node.cast(base, i64), node.cast(exponent, i64)}), type);
+  // Modulo 2^64 a negative base is the number that its bits are; an exponent has to be none.
+  Value power = node.op("pow", {node.cast(base, u64), node.cast(exponent, u64)});
+  if (given != u64) {
+    Value one = node.scalarLike(base, 1), zero = node.scalarLike(base, 0);
+    Value fraction = node.op("where", {node.op("equal", {base, one}), one, zero});
+    power = node.op("where", {node.op("less", {exponent, node.scalar(given, 0)}), fraction, power});
+  }
+  return node.cast(power, type);
+}
+
 /// An integer base with a float exponent is computed in floats. Where the exponent is an integer too so is the power,
 /// which a float that is a little less must not be truncated to the next smaller one.
 void integerPower(NodeContext& node, Value base, Value exponent) {
   const mlir::Type type = node.elementOf(base);
-  if (!node.isFloat(exponent) && node.constant(0) && node.constant(1))
-    return node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
-  if (!node.isFloat(exponent)) return node.unsupported("of an integer base to integers that are not one constant");
+  if (!node.isFloat(exponent)) return node.setOutput(0, wholePower(node, base, exponent));
   exponent = node.widened(exponent);
   Value power = node.op("pow", {node.cast(base, node.elementOf(exponent)), exponent});
   Value isInteger = node.op("equal", {exponent, node.op("floor", exponent)});
@@ -421,8 +443,8 @@ constexpr OpRow kRows[] = {
     {"Mul", 6, kNewestOpset, convertBinary, "mul"},
     {"Div", 6, kNewestOpset, convertBinary, "div"},
     {"Pow", 1, kNewestOpset, convertPow, "",
-     "integer bases: one constant exponent (products, which wrap around), or floats (computed in f32: exact up to "
-     "2^24)"},
+     "of integers to integers exactly, wrapping around; of integers to floats in the exponent's type: f32 is exact up "
+     "to 2^24"},
     {"Mod", 10, kNewestOpset, convertMod},
     {"PRelu", 6, kNewestOpset, convertPRelu},
     {"And", 1, kNewestOpset, convertLogical, "and"},
