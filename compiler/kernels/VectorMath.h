@@ -126,7 +126,8 @@ class VectorMath {
   /// What a TPC does in so many instructions for each register of 64 lanes; what `build` emits is how the host does it.
   Value asOneInstruction(llvm::function_ref<Value()> build, double instructions = 1);
 
-  // ---- Functions: errors are those of f32; of f64 they are 2e-15 (lgamma: 2e-14; sin and cos: up to 2^30) ----
+  // ---- Functions: errors are those of f32; of f64 they are 4e-15 (lgamma: 2e-14; sin and
+  // cos: up to 2^30; gelu: absolute, 1e-16 * max(1, |x|)) ----
   Value exp(Value x);  ///< 2e-7.
   /// For less; results below 2^-126 are 0, as sums with 1 and products with moderate numbers may have them.
   Value expOrZero(Value x);

@@ -255,22 +255,18 @@ Value VectorMath::widePow(Value x, Value y) {
 }
 
 Value VectorMath::wideFmod(Value x, Value y) {
-  // 52 bits of the quotient at a time, which may be so many digits long. Each remainder is an exact double: a multiple
-  // of the last bits of x or y, with no more bits than these have.
-  constexpr int kDigits = 40;
-  Value r = abs(x), b = abs(y);
+  // 52 bits of the quotient at a time. What is left is an exact double each time: a multiple of the last bits of x or y
+  // that has no more bits than they have. It may be negative, as a quotient is rounded up, too.
+  constexpr int kDigits = 41;  // Of quotients below 2^2098.
+  Value r = abs(x), b = abs(y), infinity = num(x, INFINITY);
+  Value lifted = mul(b, num(b, 0x1p1000));
   for (int digit = 0; digit < kDigits; ++digit) {
-    // 2^k b with the quotient below 2^53: what is taken away is a multiple of b in any case.
-    Value scale = num(x, std::ldexp(1.0, (kDigits - 1 - digit) * 52 > 1000 ? 1000 : (kDigits - 1 - digit) * 52));
-    Value divisor = mul(b, scale);
-    Value usable = andI(compare(Cmp::Lt, divisor, num(x, INFINITY)), compare(Cmp::Ge, r, divisor));
-    Value q = trunc(divF(r, select(usable, divisor, num(x, 1.0))));
-    Value next = fma(neg(q), divisor, r);
-    // The digit may be one too large or too small.
-    next = select(compare(Cmp::Lt, next, num(x, 0.0)), add(next, divisor), next);
-    next = select(compare(Cmp::Ge, next, divisor), sub(next, divisor), next);
-    r = select(usable, next, r);
+    Value q = divF(r, b), isBeyond = compare(Cmp::Eq, abs(q), infinity);
+    Value divisor = select(isBeyond, lifted, b);
+    q = trunc(digit < kDigits / 2 ? select(isBeyond, divF(r, lifted), q) : q);
+    r = fma(neg(q), divisor, r);
   }
+  r = select(compare(Cmp::Lt, r, num(x, 0.0)), add(r, b), r);
   Value result = copySign(*this, r, x);
   Value finite = compare(Cmp::Lt, abs(x), num(x, INFINITY));
   Value big = andI(finite, compare(Cmp::Eq, b, num(y, INFINITY)));
