@@ -174,7 +174,7 @@ Value sortKey(M& m, Args x, const Context& c) {
   return c.params[0] != 0 ? key : m.xorI(key, m.integer(key, -1));
 }
 
-Value resizeCoordinate(M& m, Args x, const Context& c) {
+Value coordinateOf(M& m, Args x, const Context& c) {
   Value position = m.toFloat(x[0], m.f32(), true), in = m.toFloat(x[1], m.f32(), true),
         out = m.toFloat(x[2], m.f32(), true);
   auto num = [&](double value) { return m.num(position, value); };
@@ -203,6 +203,10 @@ Value resizeCoordinate(M& m, Args x, const Context& c) {
     }
   }
   return position;
+}
+
+Value resizeCoordinate(M& m, Args x, const Context& c) {
+  return m.inPairs([&] { return coordinateOf(m, x, c); });
 }
 
 /// A whole number that is an f32, within [0, last].

@@ -254,7 +254,9 @@ Value VectorMath::softplus(Value x) {
 }
 
 Value VectorMath::sinOrCos(Value x, bool cosine) {
-  if (isWide(x)) return wideSinOrCos(x, cosine);
+  return isWide(x) ? wideSinOrCos(x, cosine) : inPairs([&] { return narrowSinOrCos(x, cosine); });
+}
+Value VectorMath::narrowSinOrCos(Value x, bool cosine) {
   // |x| / (2 pi) modulo 1, in double precision. 1 / (2 pi) is cut into numbers of 28 bits, so that each product with x
   // is exact, and of each product the whole turns are dropped, exactly as well: up to the largest f32 nothing is lost.
   constexpr double kWhole[] = {0x1.45f3070000000p-3, -0x1.1b1bbec000000p-30, 0x1.29fc274000000p-58,
@@ -299,7 +301,9 @@ Value VectorMath::cos(Value x) {
 }
 
 Value VectorMath::pow(Value x, Value y) {
-  if (isWide(x)) return widePow(x, y);
+  return isWide(x) ? widePow(x, y) : inPairs([&] { return narrowPow(x, y); });
+}
+Value VectorMath::narrowPow(Value x, Value y) {
   Type f64 = b_.getF64Type();
   Value one = num(x, 1.0), zero = num(x, 0.0);
   Value magnitude = abs(x);
@@ -347,7 +351,9 @@ Value VectorMath::pow(Value x, Value y) {
 }
 
 Value VectorMath::fmod(Value x, Value y) {
-  if (isWide(x)) return wideFmod(x, y);
+  return isWide(x) ? wideFmod(x, y) : inPairs([&] { return narrowFmod(x, y); });
+}
+Value VectorMath::narrowFmod(Value x, Value y) {
   // Long division in double precision, 48 bits of the quotient at a time: |x / y| is less than 2^277. Each remainder is
   // an exact double, since it is a multiple of the last bits of x or y and has no more bits than they have.
   constexpr int kDigitBits = 48, kDigits = 6;

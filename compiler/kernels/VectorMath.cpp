@@ -318,6 +318,16 @@ Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build, double ins
   return result;
 }
 
+Value VectorMath::inPairs(llvm::function_ref<Value()> build) {
+  Block* block = b_.getInsertionBlock();
+  Block::iterator end = b_.getInsertionPoint();
+  Operation* before = end == block->begin() ? nullptr : &*std::prev(end);
+  Value result = build();
+  for (Operation& op : llvm::make_range(before ? std::next(before->getIterator()) : block->begin(), end))
+    op.setAttr(kPairAttr, b_.getUnitAttr());
+  return result;
+}
+
 Value VectorMath::bf16Bits(Value a) {
   return asOneInstruction([&] { return roundToBf16(a); }, kNarrowConversion);
 }

@@ -15,6 +15,10 @@ inline constexpr llvm::StringLiteral kPartAttr = "hpu.part_of_instruction";
 /// Of the op that stands for such a group: instructions for each register of 64 lanes (f64), if not 1.
 inline constexpr llvm::StringLiteral kInstructionsAttr = "hpu.instructions";
 
+/// Of ops on f64 that stand for the digits beyond f32's of a function of f32: a TPC has them in a second f32, as one
+/// more register. Other f64 is emulated (KernelCost.cpp).
+inline constexpr llvm::StringLiteral kPairAttr = "hpu.pair_of_f32";
+
 /// One instruction converts a whole register of 16-bit floats, two of f32 (v_convert_bf16_to_f32_all_b and its like).
 inline constexpr double kNarrowConversion = 0.5;
 
@@ -126,6 +130,9 @@ class VectorMath {
   /// What a TPC does in so many instructions for each register of 64 lanes; what `build` emits is how the host does it.
   Value asOneInstruction(llvm::function_ref<Value()> build, double instructions = 1);
 
+  /// What `build` computes in f64 a TPC computes in pairs of f32 (kPairAttr).
+  Value inPairs(llvm::function_ref<Value()> build);
+
   // ---- Functions: errors are those of f32; of f64 they are 4e-15 (lgamma: 2e-14; sin and
   // cos: up to 2^30; gelu: absolute, 1e-16 * max(1, |x|)) ----
   Value exp(Value x);  ///< 2e-7.
@@ -169,6 +176,9 @@ class VectorMath {
   /// erfc(|x|) = exp(-result): the exponent with its sign flipped, |x| up to 5.
   Value erfcExponent(Value absX);
   Value sinOrCos(Value x, bool cosine);
+  Value narrowSinOrCos(Value x, bool cosine);
+  Value narrowPow(Value x, Value y);
+  Value narrowFmod(Value x, Value y);
 
   // ---- f64 (WideFunctions.cpp) ----
   struct WideReduced {
