@@ -277,6 +277,24 @@ void castTo(NodeContext& node, ElementType element) {
   node.setOutput(0, node.cast(x, type));
 }
 
+/// To what 4-bit integers have: of floats the nearest within their range, of integers the lowest bits.
+void castToFourBits(NodeContext& node, ElementType element) {
+  Value x = node.input(0);
+  if (!x) return;
+  const bool isSigned = element == ElementType::kI8;
+  const mlir::Type type = ir::mlirElementType(node.context(), element);
+  Value result;
+  if (node.isFloat(x)) {
+    const double low = isSigned ? -8 : 0;
+    result = node.cast(node.op("clip", node.op("round", node.widened(x)), {{"min", low}, {"max", low + 15}}), type);
+  } else {
+    Value lowest = node.op("bit_and", {node.cast(x, type), node.scalar(type, 15)}), eight = node.scalar(type, 8);
+    result = isSigned ? node.op("sub", {node.op("bit_xor", {lowest, eight}), eight}) : lowest;
+  }
+  node.setOutput(0, result);
+  node.setFourBits(0);
+}
+
 void convertCast(NodeContext& node) {
   int64_t to = 0;
   if (!node.hasAttribute("to")) return node.invalid("attribute 'to' is missing");
@@ -289,6 +307,7 @@ void convertCast(NodeContext& node) {
   }
   ElementType element = elementOfOnnxType(static_cast<int32_t>(to));
   if (element == ElementType::kInvalid) return node.unsupported("casts to " + onnxTypeName(static_cast<int32_t>(to)));
+  if (isFourBits(static_cast<int32_t>(to))) return castToFourBits(node, element);
   bool isF8 = element == ElementType::kF8E4M3 || element == ElementType::kF8E5M2;
   if (isF8 && node.integer("saturate", 1) == 0) return node.unsupported("casts to an 8-bit float without saturation");
   castTo(node, element);
@@ -297,6 +316,7 @@ void convertCast(NodeContext& node) {
 void convertCastLike(NodeContext& node) {
   RankedTensorType like = node.inputType(1);
   if (!like) return node.invalid("input 1 has no type");
+  if (node.isFourBits(1)) return castToFourBits(node, ir::elementType(like.getElementType()));
   castTo(node, ir::elementType(like.getElementType()));
 }
 
@@ -466,7 +486,7 @@ constexpr OpRow kRows[] = {
     {"Mean", 6, kNewestOpset, convertMean},
     {"Where", 9, kNewestOpset, convertWhere},
     {"Clip", 6, kNewestOpset, convertClip},
-    {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit types"},
+    {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit floats; 4-bit integers are bytes in recipes"},
     {"CastLike", 15, kNewestOpset, convertCastLike, "cast", "no strings"},
 };
 
