@@ -6,7 +6,7 @@ import math
 import sys
 
 import numpy as np
-import openhpu
+from openhpu_cases import openhpu
 from onnx import TensorProto, helper
 
 TYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint64": TensorProto.UINT64, "int8": TensorProto.INT8, "bool": TensorProto.BOOL}

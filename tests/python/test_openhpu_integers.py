@@ -5,7 +5,7 @@ import argparse
 import sys
 
 import numpy as np
-import openhpu
+from openhpu_cases import openhpu
 from onnx import TensorProto, helper
 
 SIGNED, UNSIGNED = ("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64")
