@@ -53,7 +53,7 @@ constexpr double kExactSum = 0x1p24;
 /// Integers that stand in floats.
 struct Factor {
   Value value;
-  double most = 255;                    ///< No magnitude is larger.
+  double most = 255;                     ///< No magnitude is larger.
   const interp::Tensor* data = nullptr;  ///< The integers, if they are known and no zero point moves them.
 };
 
@@ -212,11 +212,13 @@ Value convolution(NodeContext& node, const Factor& x, const Factor& w) {
   if (!x.value || !w.value) return {};
   auto multiply = [&](Value a, Value b) { return convolve(node, a, b, true); };
   const RankedTensorType weights = node.typeOf(w.value);
-  const int64_t groups = node.integer("group", 1), channels = node.rank(x.value) > 1 ? node.typeOf(x.value).getDimSize(1) : 0;
+  const int64_t groups = node.integer("group", 1),
+                channels = node.rank(x.value) > 1 ? node.typeOf(x.value).getDimSize(1) : 0;
   bool isKnown = weights.hasStaticShape() && weights.getRank() > 2 && weights.getNumElements() > 0 && groups > 0 &&
                  channels == weights.getDimSize(1) * groups;
   if (!isKnown) return asI32(node, multiply(x.value, w.value));  // Which says what is wrong.
-  const int64_t outputs = weights.getDimSize(0), depth = weights.getDimSize(1), taps = weights.getNumElements() / outputs / depth;
+  const int64_t outputs = weights.getDimSize(0), depth = weights.getDimSize(1),
+                taps = weights.getNumElements() / outputs / depth;
   const double most = x.most * w.most * static_cast<double>(taps);
   const std::vector<uint8_t> filters = w.data ? magnitudes(*w.data) : std::vector<uint8_t>();
   const auto isExact = [&](int64_t each) {

@@ -141,8 +141,7 @@ void convertQuantize(NodeContext& node) {
   if (isFp8(to) && node.integer("saturate", 1) == 0)
     return node.unsupported("quantisation to an 8-bit float without saturation");
   const mlir::Type real = realType(node, {x, scale}), type = ir::mlirElementType(node.context(), to);
-  Value steps =
-      node.op("div", {node.cast(split(node, x, *how), real), node.cast(parameter(node, 1, x, *how), real)});
+  Value steps = node.op("div", {node.cast(split(node, x, *how), real), node.cast(parameter(node, 1, x, *how), real)});
   Value zero = node.has(2) ? node.cast(parameter(node, 2, x, *how), real) : Value();
   if (isFp8(to)) {
     if (zero) steps = node.op("add", {steps, zero});
@@ -200,8 +199,10 @@ void convertDynamicQuantize(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"QuantizeLinear", 10, kNewestOpset, convertQuantize, "", "to 4, 8 and 16 bits and fp8 (with saturation); one scale, one a channel, or one a block"},
-    {"DequantizeLinear", 10, kNewestOpset, convertDequantize, "", "of integers to 32 bits and fp8; one scale, one a channel, or one a block"},
+    {"QuantizeLinear", 10, kNewestOpset, convertQuantize, "",
+     "to 4, 8 and 16 bits and fp8 (with saturation); one scale, one a channel, or one a block"},
+    {"DequantizeLinear", 10, kNewestOpset, convertDequantize, "",
+     "of integers to 32 bits and fp8; one scale, one a channel, or one a block"},
     {"DynamicQuantizeLinear", 11, kNewestOpset, convertDynamicQuantize, "",
      "a range beyond f32 has the scale infinity, as in ONNX Runtime"},
 };

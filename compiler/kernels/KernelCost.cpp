@@ -29,10 +29,11 @@ bool isF64(Type type) {
 }
 
 /// Instructions on 64 lanes for an op on f64, which no TPC has; 0 for other ops. Counted over the steps of IEEE 754
-/// arithmetic in integers on halves of 32 bits, without branches: taking apart, aligning or multiplying (four products of
-/// 32 bits), normalising, rounding to even, and what is no finite number (docs/performance-model.md).
+/// arithmetic in integers on halves of 32 bits, without branches: taking apart, aligning or multiplying (four products
+/// of 32 bits), normalising, rounding to even, and what is no finite number (docs/performance-model.md).
 double emulatedInstructions(Operation& op) {
-  constexpr double kAdd = 64, kMultiply = 52, kMultiplyAdd = 120, kDivide = 200, kCompare = 8, kConvert = 20, kWhole = 16;
+  constexpr double kAdd = 64, kMultiply = 52, kMultiplyAdd = 120, kDivide = 200, kCompare = 8, kConvert = 20,
+                   kWhole = 16;
   if (op.hasAttr(kPairAttr)) return 0;
   if (llvm::none_of(op.getOperandTypes(), isF64) && llvm::none_of(op.getResultTypes(), isF64)) return 0;
   if (isa<arith::AddFOp, arith::SubFOp>(op)) return kAdd;

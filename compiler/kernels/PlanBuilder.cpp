@@ -443,8 +443,8 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
 
 void PlanBuilder::finishStore(Store store) {
   // Storing rounds in the same way, but an f64 it would round twice.
-  while (isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].in != ElementType::kF64 && plan_.prims[store.prim].type == store.type &&
-         elementSize(store.type) < 4)
+  while (isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].in != ElementType::kF64 &&
+         plan_.prims[store.prim].type == store.type && elementSize(store.type) < 4)
     store.prim = plan_.prims[store.prim].operands[0];
   // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens
   // NaNs and bounds fp8.

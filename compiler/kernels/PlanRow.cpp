@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row ops: softmax, normalisations, reductions and products that the MME does not have, as sequences of reductions and lane-wise ops.
+// Row ops: softmax, normalisations, reductions and products that the MME does not have, as sequences of reductions and
+// lane-wise ops.
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/kernels/PlanBuilder.h"
 
@@ -168,7 +169,8 @@ int lowerMatMul(PlanBuilder& b, const Node& node, const IndexMap& map) {
       return b.fail(node, "its operands must be those of the kernel, since each element is read several times");
   if (node.type == ElementType::kBool || lhs.type != node.type) return b.fail(node, "not defined for its types");
   const SymInt& depth = lhs.shape.back();
-  const int dim = b.reductionDim("depth" + depth.text() + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node)), depth);
+  const int dim =
+      b.reductionDim("depth" + depth.text() + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node)), depth);
   // Both operands have the result's leading dims, broadcast.
   auto operandMap = [&](llvm::ArrayRef<SymInt> shape, size_t summed) {
     IndexMap result = b.broadcastMap(map, shape);

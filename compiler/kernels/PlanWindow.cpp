@@ -150,9 +150,7 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
   // Divided, as means are (PlanRow): the average of equal numbers is that number.
   if (count < 0 && constantCount == 1) return reduced;
   int constant = b.constant(constantCount, type);
-  int divisor = count < 0            ? constant
-                : constantCount == 1 ? count
-                                     : b.lane(kind<MulOp>(), {count, constant}, type);
+  int divisor = count < 0 ? constant : constantCount == 1 ? count : b.lane(kind<MulOp>(), {count, constant}, type);
   return b.lane(kind<DivOp>(), {reduced, divisor}, type);
 }
 
@@ -163,8 +161,7 @@ int lowerConvolution(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const SymInt groups = node.intAttr("groups", 1);
   const bool isDepthwise = groups == x.shape[1] && w.shape[0] == x.shape[1] && w.shape[1] == 1;
   const bool isOfMme = isFloatType(node.type) && node.type != ElementType::kF64;
-  if (!isDepthwise && isOfMme)
-    return b.fail(node, "only depthwise convolutions (groups = channels) run on the TPC");
+  if (!isDepthwise && isOfMme) return b.fail(node, "only depthwise convolutions (groups = channels) run on the TPC");
   if (node.type == ElementType::kBool) return b.fail(node, "not defined for bool");
   if (!ready(b, node, map)) return b.constant(0, node.type);
   IndexMap operandMap(map), weightMap(4);
