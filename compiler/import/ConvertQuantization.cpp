@@ -43,7 +43,7 @@ std::optional<Granularity> granularityOf(NodeContext& node, Value x) {
   const int64_t rank = node.rank(x);
   result.block = node.integer("block_size", 0);
   if (result.block == 0) {
-    if (scale.getRank() == 0) return result;
+    if (scale.getRank() == 0 || (scale.hasStaticShape() && scale.getNumElements() == 1)) return result;
     if (scale.getRank() > 1) return node.invalid("scales of several dimensions need a block_size"), std::nullopt;
     std::optional<int64_t> axis = node.axis(node.integer("axis", 1), std::max<int64_t>(rank, 1));
     if (!axis) return std::nullopt;
