@@ -172,7 +172,7 @@ Value convolveImage(NodeContext& node, Value input, Value weights, bool exact = 
   if (!input || !weights) return {};
   int64_t rank = node.rank(input);
   if (rank == node.rank(weights) && !node.isFloat(input))
-    return node.unsupported("integer operands (the MME multiplies floats)"), Value();
+    return node.unsupported("integer operands (ConvInteger has them)"), Value();
   if (rank != node.rank(weights))
     return node.invalid(strCat("input of rank ", rank, ", weights of rank ", node.rank(weights))), Value();
   Value x = asImage(node, input), w = asImage(node, weights);

@@ -145,13 +145,35 @@ Value constantPower(NodeContext& node, Value base, Value exponent) {
   return result;
 }
 
+/// base^exponent of integers, in a type that holds both: what is beyond the base's type wraps around in it.
+Value wholePower(NodeContext& node, Value base, Value exponent) {
+  const mlir::Type type = node.elementOf(base), given = node.elementOf(exponent);
+  const unsigned bits = type.getIntOrFloatBitWidth(), exponentBits = given.getIntOrFloatBitWidth();
+  if (type == given) return node.op("pow", {base, exponent});
+  if (type.isUnsignedInteger() == given.isUnsignedInteger()) {
+    const mlir::Type wide = bits >= exponentBits ? type : given;
+    return node.cast(node.op("pow", {node.cast(base, wide), node.cast(exponent, wide)}), type);
+  }
+  // One is signed: i64 holds both unless the other one is u64.
+  const mlir::Type i64 = ir::mlirElementType(node.context(), ElementType::kI64);
+  const mlir::Type u64 = ir::mlirElementType(node.context(), ElementType::kU64);
+  if (type != u64 && given != u64)
+    return node.cast(node.op("pow", {node.cast(base, i64), node.cast(exponent, i64)}), type);
+  // Modulo 2^64 a negative base is the number that its bits are; an exponent has to be none.
+  Value power = node.op("pow", {node.cast(base, u64), node.cast(exponent, u64)});
+  if (given != u64) {
+    Value one = node.scalarLike(base, 1), zero = node.scalarLike(base, 0);
+    Value fraction = node.op("where", {node.op("equal", {base, one}), one, zero});
+    power = node.op("where", {node.op("less", {exponent, node.scalar(given, 0)}), fraction, power});
+  }
+  return node.cast(power, type);
+}
+
 /// An integer base with a float exponent is computed in floats. Where the exponent is an integer too so is the power,
 /// which a float that is a little less must not be truncated to the next smaller one.
 void integerPower(NodeContext& node, Value base, Value exponent) {
   const mlir::Type type = node.elementOf(base);
-  if (!node.isFloat(exponent) && node.constant(0) && node.constant(1))
-    return node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
-  if (!node.isFloat(exponent)) return node.unsupported("of an integer base to integers that are not one constant");
+  if (!node.isFloat(exponent)) return node.setOutput(0, wholePower(node, base, exponent));
   exponent = node.widened(exponent);
   Value power = node.op("pow", {node.cast(base, node.elementOf(exponent)), exponent});
   Value isInteger = node.op("equal", {exponent, node.op("floor", exponent)});
@@ -274,6 +296,24 @@ void castTo(NodeContext& node, ElementType element) {
   node.setOutput(0, node.cast(x, type));
 }
 
+/// To what 4-bit integers have: of floats the nearest within their range, of integers the lowest bits.
+void castToFourBits(NodeContext& node, ElementType element) {
+  Value x = node.input(0);
+  if (!x) return;
+  const bool isSigned = element == ElementType::kI8;
+  const mlir::Type type = ir::mlirElementType(node.context(), element);
+  Value result;
+  if (node.isFloat(x)) {
+    const double low = isSigned ? -8 : 0;
+    result = node.cast(node.op("clip", node.op("round", node.widened(x)), {{"min", low}, {"max", low + 15}}), type);
+  } else {
+    Value lowest = node.op("bit_and", {node.cast(x, type), node.scalar(type, 15)}), eight = node.scalar(type, 8);
+    result = isSigned ? node.op("sub", {node.op("bit_xor", {lowest, eight}), eight}) : lowest;
+  }
+  node.setOutput(0, result);
+  node.setFourBits(0);
+}
+
 void convertCast(NodeContext& node) {
   int64_t to = 0;
   if (!node.hasAttribute("to")) return node.invalid("attribute 'to' is missing");
@@ -286,6 +326,7 @@ void convertCast(NodeContext& node) {
   }
   ElementType element = elementOfOnnxType(static_cast<int32_t>(to));
   if (element == ElementType::kInvalid) return node.unsupported("casts to " + onnxTypeName(static_cast<int32_t>(to)));
+  if (isFourBits(static_cast<int32_t>(to))) return castToFourBits(node, element);
   bool isF8 = element == ElementType::kF8E4M3 || element == ElementType::kF8E5M2;
   if (isF8 && node.integer("saturate", 1) == 0) return node.unsupported("casts to an 8-bit float without saturation");
   castTo(node, element);
@@ -294,6 +335,7 @@ void convertCast(NodeContext& node) {
 void convertCastLike(NodeContext& node) {
   RankedTensorType like = node.inputType(1);
   if (!like) return node.invalid("input 1 has no type");
+  if (node.isFourBits(1)) return castToFourBits(node, ir::elementType(like.getElementType()));
   castTo(node, ir::elementType(like.getElementType()));
 }
 
@@ -440,8 +482,8 @@ constexpr OpRow kRows[] = {
     {"Mul", 6, kNewestOpset, convertBinary, "mul"},
     {"Div", 6, kNewestOpset, convertBinary, "div"},
     {"Pow", 1, kNewestOpset, convertPow, "",
-     "integer bases: one constant exponent (products, which wrap around), or floats (computed in f32: exact up to "
-     "2^24)"},
+     "of integers to integers exactly, wrapping around; of integers to floats in the exponent's type: f32 is exact up "
+     "to 2^24"},
     {"Mod", 10, kNewestOpset, convertMod},
     {"PRelu", 6, kNewestOpset, convertPRelu},
     {"And", 1, kNewestOpset, convertLogical, "and"},
@@ -463,7 +505,7 @@ constexpr OpRow kRows[] = {
     {"Mean", 6, kNewestOpset, convertMean},
     {"Where", 9, kNewestOpset, convertWhere},
     {"Clip", 6, kNewestOpset, convertClip},
-    {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit types"},
+    {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit floats; 4-bit integers are bytes in recipes"},
     {"CastLike", 15, kNewestOpset, convertCastLike, "cast", "no strings"},
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX matrix products: MatMul, Gemm, and the Einsums that are one.
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -15,12 +16,12 @@ using ir::SymDim;
 using ir::SymShape;
 using shape::DimExpr;
 
-/// The MME multiplies floats only.
-bool checkFloats(NodeContext& node, Value lhs, Value rhs) {
+/// Numbers of one type.
+bool checkNumbers(NodeContext& node, Value lhs, Value rhs) {
   for (Value v : {lhs, rhs}) {
     if (!v) return false;
-    if (node.isFloat(v)) continue;
-    node.unsupported("integer operands (the MME multiplies floats)");
+    if (!node.elementOf(v).isInteger(1)) continue;
+    node.invalid("its operands are bools, which have no products");
     return false;
   }
   return true;
@@ -28,7 +29,7 @@ bool checkFloats(NodeContext& node, Value lhs, Value rhs) {
 
 void convertMatMul(NodeContext& node) {
   Value lhs = node.input(0), rhs = node.input(1);
-  if (!checkFloats(node, lhs, rhs)) return;
+  if (!checkNumbers(node, lhs, rhs)) return;
   int64_t lhsRank = node.rank(lhs), rhsRank = node.rank(rhs);
   if (lhsRank == 0 || rhsRank == 0) return node.invalid("an operand of rank 0");
   if (lhsRank == 1) lhs = node.reshape(lhs, llvm::ArrayRef<SymDim>{{1}, ir::symShape(node.typeOf(lhs))[0]});
@@ -43,9 +44,12 @@ void convertMatMul(NodeContext& node) {
 
 void convertGemm(NodeContext& node) {
   Value a = node.input(0), b = node.input(1);
-  if (!checkFloats(node, a, b)) return;
+  if (!checkNumbers(node, a, b)) return;
   if (node.rank(a) != 2 || node.rank(b) != 2) return node.invalid("needs rank-2 operands");
   double alpha = node.number("alpha", 1.0), beta = node.number("beta", 1.0);
+  for (double factor : {alpha, beta})
+    if (!node.isFloat(a) && factor != std::floor(factor))
+      return node.unsupported(strCat("integer operands times ", factor));
   if (node.integer("transA", 0)) a = node.transpose(a, {1, 0});
   if (node.integer("transB", 0)) b = node.transpose(b, {1, 0});
   Value result = node.op("matmul", {a, b});
@@ -176,7 +180,7 @@ Value expandSummed(NodeContext& node, Value x, const std::string& labels, const 
 Value contract(NodeContext& node, Value lhs, std::string a, Value rhs, std::string b, const std::string& output) {
   lhs = sumOut(node, lhs, a, b + output);
   rhs = sumOut(node, rhs, b, a + output);
-  if (!checkFloats(node, lhs, rhs)) return {};
+  if (!checkNumbers(node, lhs, rhs)) return {};
   std::string batch, rows, columns, inner;
   std::map<char, SymDim> sizes;  // Of both together: a size of 1 broadcasts.
   for (auto [letters, value] : {std::pair(a, lhs), std::pair(b, rhs)}) {
@@ -279,8 +283,8 @@ void convertEinsum(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"MatMul", 1, kNewestOpset, convertMatMul, "", "floats"},
-    {"Gemm", 6, kNewestOpset, convertGemm, "", "floats"},
+    {"MatMul", 1, kNewestOpset, convertMatMul, "", "floats on the MME; f64 and integers, which wrap around, on TPCs"},
+    {"Gemm", 6, kNewestOpset, convertGemm, "", "as MatMul; alpha and beta of integers are whole numbers"},
     {"Einsum", 12, kNewestOpset, convertEinsum, "", ""},
 };
 

@@ -24,7 +24,9 @@ void convertConstant(NodeContext& node) {
   Shape vector = {static_cast<int64_t>(std::max(value.ints.size(), value.floats.size()))};
   switch (value.kind) {
     case NodeAttribute::Kind::kTensor:
-      return node.setOutput(0, Tensor::borrow(value.tensor.type, value.tensor.data, value.tensor.owner));
+      node.setOutput(0, Tensor::borrow(value.tensor.type, value.tensor.data, value.tensor.owner));
+      if (value.tensor.isFourBits) node.setFourBits(0);
+      return;
     case NodeAttribute::Kind::kInt:
       return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, {}, {value.i}));
     case NodeAttribute::Kind::kFloat:

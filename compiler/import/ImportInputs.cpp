@@ -205,6 +205,7 @@ void OnnxImporter::addInputs() {
     ImportedValue& value = values_[info.name];
     value.name = info.name;
     value.constant = constant->second;
+    value.isFourBits = isFourBits(info.dataType);
   }
   Block& block = function_.getBody().front();
   SmallVector<Type> types;
@@ -221,6 +222,7 @@ void OnnxImporter::addInputs() {
     }
     ImportedValue& value = values_[info->name];
     value.name = info->name;
+    value.isFourBits = isFourBits(info->dataType);
     if (!nameValues(*info, value) || value.constant) continue;
     inputs.push_back(info);
     types.push_back(*type);

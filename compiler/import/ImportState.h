@@ -38,9 +38,10 @@ struct ImportedValue {
   std::string name;                       ///< In the model; names the constant op.
   /// Of a sequence: its elements; it has none of the above.
   std::shared_ptr<const std::vector<ImportedValue>> sequence;
-  bool isAbsent = false;  ///< An optional without an element. One with an element is the element.
-  bool poisoned = false;  ///< Comes from a node that could not be imported.
-  bool computed = false;  ///< Of a poisoned one: it is surely not known before the model runs.
+  bool isFourBits = false;  ///< 4-bit integers in the model: a byte for each here.
+  bool isAbsent = false;    ///< An optional without an element. One with an element is the element.
+  bool poisoned = false;    ///< Comes from a node that could not be imported.
+  bool computed = false;    ///< Of a poisoned one: it is surely not known before the model runs.
   /// Has the type that the file declares for the result of a node that could not be imported, or depends on such a
   /// value. The module is not used; nodes behind it are still looked at.
   bool standsIn = false;

@@ -97,6 +97,8 @@ class NodeContext {
   std::optional<ShapeElements> quotients(size_t index) const;
   /// Whether elements() has names of free dimensions or unknown elements in it.
   bool isSymbolic(size_t index) const { return has(index) && inputs_[index]->elements.has_value(); }
+  /// Of 4-bit integers, which are i8 or u8 here.
+  bool isFourBits(size_t index) const { return has(index) && inputs_[index]->isFourBits; }
   /// The type without making the operand part of the module; null if the input has none.
   RankedTensorType inputType(size_t index) const;
   /// Constant integers of an attribute (older opsets) or of an input (newer ones). nullopt: not given.
@@ -153,6 +155,8 @@ class NodeContext {
   void setOutput(size_t index, Value value);
   void setOutput(size_t index, const interp::Tensor& constant);
   void setOutput(size_t index, ShapeElements elements);
+  /// An output that is set has the numbers of 4-bit integers.
+  void setFourBits(size_t index) { outputs_[index].isFourBits = true; }
   /// What was set.
   const std::vector<ImportedValue>& outputs() const { return outputs_; }
   /// The output is the input itself.

@@ -121,6 +121,7 @@ void OnnxImporter::addInitializers(const GraphDef& graph) {
     value = {};
     value.name = data.name;
     value.constant = tensorOfData(data);
+    value.isFourBits = data.isFourBits;
   }
 }
 

@@ -19,12 +19,16 @@ std::string onnxTypeName(int32_t dataType);
 /// Our element type; kInvalid for the ones that we do not have.
 ElementType elementOfOnnxType(int32_t dataType);
 
+/// INT4 and UINT4: i8 and u8 with a byte for each element here, of which files hold two in one.
+bool isFourBits(int32_t dataType);
+
 /// Dense little-endian elements, aligned to the element size.
 struct TensorData {
   std::string name;
   TensorType type;
   const void* data = nullptr;
   std::shared_ptr<const void> owner;
+  bool isFourBits = false;  ///< In the file.
 };
 
 /// A dimension of a declared shape.

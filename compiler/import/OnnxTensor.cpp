@@ -54,9 +54,17 @@ ElementType elementOfOnnxType(int32_t dataType) {
       return ElementType::kF8E4M3;
     case 19:
       return ElementType::kF8E5M2;
+    case 21:
+      return ElementType::kU8;
+    case 22:
+      return ElementType::kI8;
     default:
       return ElementType::kInvalid;
   }
+}
+
+bool isFourBits(int32_t dataType) {
+  return dataType == 21 || dataType == 22;
 }
 
 namespace {
@@ -137,6 +145,20 @@ StatusOr<int64_t> offsetOrLength(const std::string& text, const std::string& key
                            "'; it must be a whole number; export the "
                            "model again"));
   return value;
+}
+
+/// A byte for each of the 4-bit integers that `packed` holds two of a byte of, the lower half first.
+void unpack(TensorData& tensor, const uint8_t* packed) {
+  const int64_t count = numElements(tensor.type.shape);
+  const bool isSigned = tensor.type.element == ElementType::kI8;
+  std::shared_ptr<const void> owner;
+  uint8_t* out = allocate(count, owner);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t four = packed[i / 2] >> (i % 2 * 4) & 15;
+    out[i] = isSigned && four > 7 ? four | 0xf0 : four;
+  }
+  tensor.data = out;
+  tensor.owner = std::move(owner);
 }
 
 /// Points `tensor` at the bytes in another file.
@@ -230,6 +252,19 @@ StatusOr<TensorData> decodeTensor(const onnx::TensorProto& proto, std::shared_pt
       return dataLoss(strCat(what, " declares ", tensor.type.toString(),
                              ", more than memory can hold; export the "
                              "model again"));
+  if (isFourBits(proto.data_type())) {
+    // Read as the bytes that hold them.
+    const TensorType type = tensor.type;
+    onnx::TensorProto bytesOf = proto;
+    bytesOf.set_data_type(onnx::TensorProto::UINT8);
+    bytesOf.clear_dims();
+    bytesOf.add_dims((numElements(type.shape) + 1) / 2);
+    auto holder = std::make_shared<onnx::TensorProto>(std::move(bytesOf));
+    HPU_ASSIGN(TensorData packed, decodeTensor(*holder, holder, files, what));
+    tensor.isFourBits = true;
+    unpack(tensor, static_cast<const uint8_t*>(packed.data));
+    return tensor;
+  }
   if (proto.has_segment()) return unimplemented(what + " is stored in segments; export the model again in one piece");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
     HPU_RETURN_IF_ERROR(decodeExternal(proto, files, what, tensor));

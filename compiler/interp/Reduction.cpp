@@ -92,6 +92,10 @@ W furthest(ElementType type, bool largest) {
   }
 }
 
+/// Sums and products of signed integers wrap as those of unsigned ones do.
+template <typename W>
+using Wrapping = std::conditional_t<std::is_same_v<W, double>, double, uint64_t>;
+
 template <typename W, typename Op>
 StatusOr<Tensor> reduce(Op op, const Tensor& x, const ReductionPlan& plan) {
   using Offsets = std::vector<int64_t>;
@@ -101,16 +105,16 @@ StatusOr<Tensor> reduce(Op op, const Tensor& x, const ReductionPlan& plan) {
     if (mean && plan.inner.empty() && !std::is_same_v<W, double>)
       return invalidArgument("the mean of no integers has no value");
     return reduceWith<W>(x, stored, plan, [](const W* v, const Offsets& inner) {
-      W sum = 0;
-      for (int64_t offset : inner) sum += v[offset];
-      return mean ? static_cast<W>(sum / static_cast<W>(inner.size())) : sum;
+      Wrapping<W> sum = 0;
+      for (int64_t offset : inner) sum += static_cast<Wrapping<W>>(v[offset]);
+      return mean ? static_cast<W>(static_cast<W>(sum) / static_cast<W>(inner.size())) : static_cast<W>(sum);
     });
   }
   if constexpr (std::is_same_v<Op, ReduceProdOp>)
     return reduceWith<W>(x, stored, plan, [](const W* v, const Offsets& inner) {
-      W product = 1;
-      for (int64_t offset : inner) product *= v[offset];
-      return product;
+      Wrapping<W> product = 1;
+      for (int64_t offset : inner) product *= static_cast<Wrapping<W>>(v[offset]);
+      return static_cast<W>(product);
     });
   constexpr bool max = std::is_same_v<Op, ReduceMaxOp>;
   const W ofNone = furthest<W>(x.element(), !max);

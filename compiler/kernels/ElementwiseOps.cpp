@@ -8,6 +8,7 @@
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/kernels/KernelGraph.h"
 #include "llvm/ADT/DenseMap.h"
+#include "numerics/ElementKinds.h"
 
 using namespace mlir;
 
@@ -64,7 +65,10 @@ Value cast(M& m, Args x, const Context& c) {
   bool fromFloat = isFloatType(c.in), toFloat = isFloatType(c.out);
   if (fromFloat && toFloat) {
     // A cast rounds, although values stay f32 inside a kernel.
-    if (c.out == c.in || c.out == ElementType::kF32) return v;
+    if (c.out == c.in) return v;
+    if (c.out == ElementType::kF64) return m.extendF(v, m.f64());
+    if (c.in == ElementType::kF64) v = c.out == ElementType::kF32 ? m.truncateF(v, m.f32()) : m.roundToOdd(v);
+    if (c.out == ElementType::kF32) return v;
     if (numerics::isFp8(c.out)) {
       numerics::Fp8Format format = numerics::fp8Format(c.out);
       return m.fromFp8Bits(m.fp8Bits(v, format), format);
@@ -76,8 +80,8 @@ Value cast(M& m, Args x, const Context& c) {
   if (c.out == ElementType::kBool) return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
   if (fromFloat) return m.toIntSaturating(v, to, isSignedType(c.out));
   if (toFloat) {
-    Value converted = m.toFloat(v, m.f32(), isSignedType(c.in));
-    if (c.out == ElementType::kF32) return converted;
+    Value converted = m.toFloat(v, computeType(context, c.out), isSignedType(c.in));
+    if (c.out == computedAs(c.out)) return converted;
     Value rounded = converted;
     return cast(m, {rounded}, {ElementType::kF32, c.out, {}});
   }
@@ -96,9 +100,10 @@ Value bitcast(M& m, Args x, const Context& c) {
     else if (c.in == ElementType::kF16)
       v = m.bitcast(m.truncateF(v, Float16Type::get(context)), IntegerType::get(context, 16));
     else
-      v = m.bitcast(v, m.i32());
+      v = m.bitcast(v, c.in == ElementType::kF64 ? m.i64() : m.i32());
   }
   if (!isFloatType(c.out)) return v;
+  if (c.out == ElementType::kF64) return m.bitcast(v, m.f64());
   if (numerics::isFp8(c.out)) return m.fromFp8Bits(v, numerics::fp8Format(c.out));
   if (c.out == ElementType::kBF16) return m.fromBf16Bits(v);
   if (c.out == ElementType::kF16) return m.extendF(m.bitcast(v, Float16Type::get(context)), m.f32());
@@ -160,14 +165,17 @@ Value gatherIndexOf(M& m, Args x, const Context&) {
 Value sortKey(M& m, Args x, const Context& c) {
   Value key = x[0];
   if (isFloatType(c.in)) {
-    Value bits = m.bitcast(x[0], m.i32()), magnitude = m.andI(bits, m.integer(bits, 0x7fffffff));
+    const bool isWide = c.in == ElementType::kF64;
+    const int64_t largest = isWide ? INT64_MAX : INT32_MAX;
+    const int64_t infinity = isWide ? int64_t{0x7ff0} << 48 : int64_t{0x7f800000};
+    Value bits = m.bitcast(x[0], isWide ? m.i64() : m.i32()), magnitude = m.andI(bits, m.integer(bits, largest));
     key = m.select(m.compare(Cmp::Lt, bits, m.integer(bits, 0)), m.sub(m.integer(bits, 0), magnitude), bits);
-    key = m.select(m.compare(Cmp::Gt, magnitude, m.integer(bits, 0x7f800000)), m.integer(bits, 0x7fffffff), key);
+    key = m.select(m.compare(Cmp::Gt, magnitude, m.integer(bits, infinity)), m.integer(bits, largest), key);
   }
   return c.params[0] != 0 ? key : m.xorI(key, m.integer(key, -1));
 }
 
-Value resizeCoordinate(M& m, Args x, const Context& c) {
+Value coordinateOf(M& m, Args x, const Context& c) {
   Value position = m.toFloat(x[0], m.f32(), true), in = m.toFloat(x[1], m.f32(), true),
         out = m.toFloat(x[2], m.f32(), true);
   auto num = [&](double value) { return m.num(position, value); };
@@ -196,6 +204,10 @@ Value resizeCoordinate(M& m, Args x, const Context& c) {
     }
   }
   return position;
+}
+
+Value resizeCoordinate(M& m, Args x, const Context& c) {
+  return m.inPairs([&] { return coordinateOf(m, x, c); });
 }
 
 /// A whole number that is an f32, within [0, last].
@@ -272,7 +284,9 @@ llvm::ArrayRef<ElementwiseOp> rows() {
     {kind<SinOp>(), 1, F, true, EMIT { return m.sin(x[0]); }},
     {kind<CosOp>(), 1, F, true, EMIT { return m.cos(x[0]); }},
     {kind<AtanOp>(), 1, F, true, EMIT { return m.atan(x[0]); }},
-    {kind<Expm1Op>(), 1, F, true, EMIT { return m.expm1(m.fastMin(m.num(x[0], 89.0), x[0])); }},
+    {kind<Expm1Op>(), 1, F, true, EMIT {
+       return m.expm1(m.fastMin(m.num(x[0], c.in == ElementType::kF64 ? 710.0 : 89.0), x[0]));
+     }},
     {kind<Log1pOp>(), 1, F, true, EMIT { return m.log1p(x[0]); }},
     {kind<ErfInvOp>(), 1, F, true, EMIT { return m.erfInv(x[0]); }},
     {kind<LgammaOp>(), 1, F, true, EMIT { return m.lgamma(x[0]); }},
@@ -306,7 +320,9 @@ llvm::ArrayRef<ElementwiseOp> rows() {
     {kind<DivOp>(), 2, N, true, EMIT {
        return isFloatType(c.in) ? m.divF(x[0], x[1]) : m.divInt(x[0], x[1], isSignedType(c.in));
      }},
-    {kind<PowOp>(), 2, F, true, EMIT { return m.pow(x[0], x[1]); }},
+    {kind<PowOp>(), 2, N, true, EMIT {
+       return isFloatType(c.in) ? m.pow(x[0], x[1]) : m.powInt(x[0], x[1], isSignedType(c.in));
+     }},
     {kind<MaxOp>(), 2, N, false, EMIT { return m.max(x[0], x[1], isSignedType(c.in)); }},
     {kind<MinOp>(), 2, N, false, EMIT { return m.min(x[0], x[1], isSignedType(c.in)); }},
     {kind<ModOp>(), 2, N, true, EMIT {
@@ -358,26 +374,24 @@ const ElementwiseOp* findElementwise(TypeID op) {
 }
 
 Type computeType(MLIRContext* context, ElementType type) {
+  if (type == ElementType::kF64) return Float64Type::get(context);
   if (isFloatType(type)) return Float32Type::get(context);
   if (type == ElementType::kBool) return IntegerType::get(context, 1);
   return IntegerType::get(context, static_cast<unsigned>(elementSize(type)) * 8);
 }
 
+ElementType computedAs(ElementType type) {
+  return isFloatType(type) && type != ElementType::kF64 ? ElementType::kF32 : type;
+}
 bool isFloatType(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 || numerics::isFp8(type);
+  return numerics::isFloat(type);
 }
 bool isSignedType(ElementType type) {
   return type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 ||
          type == ElementType::kI64;
 }
 bool isKernelType(ElementType type) {
-  switch (type) {
-    case ElementType::kInvalid:
-    case ElementType::kF64:
-      return false;
-    default:
-      return true;
-  }
+  return type != ElementType::kInvalid;
 }
 
 }  // namespace hpu::kernels

@@ -52,7 +52,9 @@ struct ElementwiseOp {
 /// Null when there is no such elementwise op.
 const ElementwiseOp* findElementwise(mlir::TypeID op);
 
-/// The type that values of an element type have inside a kernel: f32 for every float, i1 for bool.
+/// The element type that values have inside a kernel: f32 for every narrower float, otherwise their own.
+ElementType computedAs(ElementType type);
+/// Its MLIR type; i1 for bool.
 mlir::Type computeType(mlir::MLIRContext* context, ElementType type);
 bool isFloatType(ElementType type);
 bool isSignedType(ElementType type);

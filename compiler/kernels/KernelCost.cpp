@@ -24,6 +24,29 @@ double registers(Type type) {
   return static_cast<double>(bits) * kTpcLanes / 8.0 / 256.0;
 }
 
+bool isF64(Type type) {
+  return getElementTypeOrSelf(type).isF64();
+}
+
+/// Instructions on 64 lanes for an op on f64, which no TPC has; 0 for other ops. Counted over the steps of IEEE 754
+/// arithmetic in integers on halves of 32 bits, without branches: taking apart, aligning or multiplying (four products
+/// of 32 bits), normalising, rounding to even, and what is no finite number (docs/performance-model.md).
+double emulatedInstructions(Operation& op) {
+  constexpr double kAdd = 64, kMultiply = 52, kMultiplyAdd = 120, kDivide = 200, kCompare = 8, kConvert = 20,
+                   kWhole = 16;
+  if (op.hasAttr(kPairAttr)) return 0;
+  if (llvm::none_of(op.getOperandTypes(), isF64) && llvm::none_of(op.getResultTypes(), isF64)) return 0;
+  if (isa<arith::AddFOp, arith::SubFOp>(op)) return kAdd;
+  if (isa<arith::MulFOp>(op)) return kMultiply;
+  if (isa<math::FmaOp>(op)) return kMultiplyAdd;
+  if (isa<arith::DivFOp, math::SqrtOp>(op)) return kDivide;
+  if (isa<arith::CmpFOp>(op)) return kCompare;
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp, arith::FPToSIOp, arith::FPToUIOp>(op))
+    return kConvert;
+  if (isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op)) return kWhole;
+  return 0;
+}
+
 /// Indices and addresses: a TPC computes them beside its tensor accesses.
 bool isAddressing(Type type) {
   return isa<LLVM::LLVMPointerType>(type) || type.isInteger(64) || type.isInteger(1);
@@ -87,6 +110,11 @@ struct Walk {
     if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp, LLVM::ConstantOp,
             LLVM::AddressOfOp, LLVM::ReturnOp>(op))
       return;
+    if (const double instructions = emulatedInstructions(op)) {
+      const bool isVector = isa<VectorType>(op.getResult(0).getType());
+      add(weight, isVector ? &recipe::TpcCost::vectorOps : &recipe::TpcCost::scalarOps, instructions);
+      return;
+    }
     // A TPC's vector instructions take scalars as operands.
     if (op.hasAttr(kPartAttr) || onlySelects(op) || isa<vector::BroadcastOp>(op)) return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {

@@ -34,7 +34,7 @@ recipe::InputReads readsAtRepresentatives(const SymInputReads& reads) {
 
 int64_t registerBytes(ElementType type) {
   if (type == ElementType::kBool) return 0;
-  return isFloatType(type) ? 4 : elementSize(type);
+  return elementSize(computedAs(type));
 }
 
 bool reducesNarrow(const KernelPlan& plan, const Prim& reduction) {

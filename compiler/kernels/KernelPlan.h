@@ -208,6 +208,7 @@ struct KernelPlan {
   SymInt rowElements = 1;                   ///< Of a row.
   int64_t mostRowElements = 1;              ///< For all sizes within the bounds of free dimensions.
   int64_t tpcSlots = 0;                     ///< The slots of a TPC, of one row.
+  int64_t slotElementBytes = 4;             ///< Of the widest float that may be kept in a slot.
   std::vector<HostTable> hostTables;
   uint32_t chunkedDims = 0;  ///< Mask of the dims of hostTables and sharedRows.
   int64_t hostBytes = 0;     ///< Local memory of both.
@@ -232,7 +233,7 @@ int64_t registerBytes(ElementType type);
 /// Bytes of a slot of local memory: a row of so many elements, or a row of vectors when the lanes are not along it.
 inline int64_t slotBytes(const KernelPlan& plan, int64_t rowElements) {
   bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
-  return 4 * (alongRow ? rowElements + kMaxLanes : rowElements * kMaxLanes);
+  return plan.slotElementBytes * (alongRow ? rowElements + kMaxLanes : rowElements * kMaxLanes);
 }
 /// For the longest rows.
 inline int64_t slotBytes(const KernelPlan& plan) {

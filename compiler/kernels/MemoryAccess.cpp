@@ -186,6 +186,8 @@ Type LoopEmitter::storageType(ElementType type) {
   switch (type) {
     case ElementType::kF32:
       return m_.f32();
+    case ElementType::kF64:
+      return m_.f64();
     case ElementType::kF16:
       return b_.getF16Type();
     default:
@@ -376,7 +378,7 @@ Value LoopEmitter::scratchAddress(int p) {
   if (traits_.forCost) return scratch_;  // One place costs as much as another.
   const KernelPlan& plan = *plan_;
   bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
-  int64_t elementBytes = alongRow ? 4 : 4 * kMaxLanes;
+  int64_t elementBytes = plan.slotElementBytes * (alongRow ? 1 : kMaxLanes);
   Value offset = m_.constantInt(m_.i64(), plan.prims[p].scratch * slotBytes(plan));
   llvm::SmallVector<SymInt, 4> inner;
   for (int d : llvm::reverse(plan.rowOrder)) {

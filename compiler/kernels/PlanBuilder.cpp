@@ -183,7 +183,10 @@ int PlanBuilder::bitsOf(int prim) {
   if (!isFloatType(copy.type)) return prim;
   if (isBitcast(copy)) return copy.operands[0];
   int64_t size = elementSize(copy.type);
-  ElementType bits = size == 1 ? ElementType::kI8 : size == 2 ? ElementType::kI16 : ElementType::kI32;
+  ElementType bits = size == 1   ? ElementType::kI8
+                     : size == 2 ? ElementType::kI16
+                     : size == 4 ? ElementType::kI32
+                                 : ElementType::kI64;
   if (copy.kind != Prim::Kind::Load || copy.table >= 0) return lane(kind<BitcastOp>(), {prim}, bits);
   auto [it, inserted] = primKeys_.emplace("bits" + std::to_string(prim), 0);
   copy.type = bits;
@@ -274,8 +277,8 @@ int PlanBuilder::loadTable(int table, int dim) {
 }
 
 int PlanBuilder::sumOfProducts(int a, int b, int c, int d) {
-  constexpr ElementType f32 = ElementType::kF32;
-  const int sum = lane(kind<AddOp>(), {lane(kind<MulOp>(), {a, b}, f32), lane(kind<MulOp>(), {c, d}, f32)}, f32);
+  const ElementType type = computedAs(plan_.prims[a].type);
+  const int sum = lane(kind<AddOp>(), {lane(kind<MulOp>(), {a, b}, type), lane(kind<MulOp>(), {c, d}, type)}, type);
   static const ElementwiseOp* const kAdd = findElementwise(kind<AddOp>());
   static const ElementwiseOp* const kMul = findElementwise(kind<MulOp>());
   const auto is = [&](int prim, const ElementwiseOp* op) {
@@ -421,7 +424,8 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
       for (const char* name : op->params)
         if (name) params.push_back(node.floatAttr(name));
       ElementType in = graph_.nodes[node.operands[node.is<WhereOp>() ? 1 : 0]].type;
-      if (!inDomain(op->domain, in))
+      const bool isOfF32 = node.is<ErfInvOp>();
+      if (!inDomain(op->domain, in) || (isOfF32 && in == ElementType::kF64))
         result = fail(node, "not defined for " + std::string(elementTypeName(in)));
       else if (node.is<BitcastOp>())
         result = lane(node.op, {bitsOf(operands[0])}, node.type);
@@ -438,9 +442,9 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
 }
 
 void PlanBuilder::finishStore(Store store) {
-  // Storing rounds in the same way.
-  while (isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].type == store.type &&
-         elementSize(store.type) < 4)
+  // Storing rounds in the same way, but an f64 it would round twice.
+  while (isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].in != ElementType::kF64 &&
+         plan_.prims[store.prim].type == store.type && elementSize(store.type) < 4)
     store.prim = plan_.prims[store.prim].operands[0];
   // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens
   // NaNs and bounds fp8.

@@ -305,7 +305,11 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
     return b.lower(node.operands[0], operandMap);
   };
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
-  auto mix = [&](int a, int c, int i) { return b.sumOfProducts(a, dims[i].rest, c, dims[i].weight); };
+  // Weights are f32, in which coordinates are computed.
+  auto weight = [&](int w) {
+    return node.type == ElementType::kF64 ? b.lane(kind<CastOp>(), {w}, ElementType::kF64) : w;
+  };
+  auto mix = [&](int a, int c, int i) { return b.sumOfProducts(a, weight(dims[i].rest), c, weight(dims[i].weight)); };
   // Whether enough rows of the result read a row that one before has read, where it is not the result's own.
   auto rowsRepeat = [&](const SymInt& in, const SymInt& out, bool isMixed) {
     const auto reads = static_cast<double>(out.value()) * (isMixed ? 2 : 1);

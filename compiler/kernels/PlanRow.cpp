@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row ops: softmax, normalisations and reductions, as sequences of reductions and lane-wise ops.
+// Row ops: softmax, normalisations, reductions and products that the MME does not have, as sequences of reductions and
+// lane-wise ops.
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/kernels/PlanBuilder.h"
 
@@ -27,10 +28,10 @@ SymInt elementsOf(const Node& node, llvm::ArrayRef<int64_t> axes) {
   return count;
 }
 
-/// The mean of `count` numbers from their sum, in f32 as all maths of a row op. Divided, so that the mean of equal
+/// The mean of `count` numbers from their sum, in the type of all maths of a row op. Divided, so that the mean of equal
 /// numbers is that number: a product with 1 / count often is not.
-int meanOf(PlanBuilder& b, int sum, const SymInt& count) {
-  return b.lane(kind<DivOp>(), {sum, b.size(count, ElementType::kF32)}, ElementType::kF32);
+int meanOf(PlanBuilder& b, int sum, const SymInt& count, ElementType real) {
+  return b.lane(kind<DivOp>(), {sum, b.size(count, real)}, real);
 }
 
 struct Row {
@@ -53,25 +54,25 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
   Row row = rowOf(b, node, map, {node.intAttr("axis")});
   int x = b.lower(node.operands[0], map);
   if (!row.ok) return x;
-  constexpr ElementType f32 = ElementType::kF32;
-  int maximum = b.reduce(ReduceKind::Max, x, row.dims, f32);
+  const ElementType real = computedAs(node.type);
+  int maximum = b.reduce(ReduceKind::Max, x, row.dims, real);
   // The maximum is a rounded number: a product less it, not rounded, may be far above 0, where exp is infinite.
-  int shifted = b.lane(kind<SubOfRounded>(), {x, maximum}, f32);
-  int e = b.lane(kind<ExpOrZero>(), {shifted}, f32);
-  int sum = b.reduce(ReduceKind::Sum, e, row.dims, f32);
-  if (node.is<LogSoftmaxOp>()) return b.lane(kind<SubOp>(), {shifted, b.lane(kind<LogOp>(), {sum}, f32)}, f32);
-  return b.lane(kind<MulOp>(), {e, b.lane(kind<ReciprocalOp>(), {sum}, f32)}, f32);
+  int shifted = b.lane(kind<SubOfRounded>(), {x, maximum}, real);
+  int e = b.lane(kind<ExpOrZero>(), {shifted}, real);
+  int sum = b.reduce(ReduceKind::Sum, e, row.dims, real);
+  if (node.is<LogSoftmaxOp>()) return b.lane(kind<SubOp>(), {shifted, b.lane(kind<LogOp>(), {sum}, real)}, real);
+  return b.lane(kind<MulOp>(), {e, b.lane(kind<ReciprocalOp>(), {sum}, real)}, real);
 }
 
 /// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
 int normalised(PlanBuilder& b, const Node& node, int x, Row row, const SymInt& count) {
-  constexpr ElementType f32 = ElementType::kF32;
-  int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), count);
-  int centred = b.lane(kind<SubOp>(), {x, mean}, f32);
-  int squares = b.reduce(ReduceKind::Sum, b.lane(kind<MulOp>(), {centred, centred}, f32), row.dims, f32);
-  int variance = meanOf(b, squares, count);
-  int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
-  return b.lane(kind<MulOp>(), {centred, b.lane(kind<RsqrtOp>(), {shifted}, f32)}, f32);
+  const ElementType real = computedAs(node.type);
+  int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, real), count, real);
+  int centred = b.lane(kind<SubOp>(), {x, mean}, real);
+  int squares = b.reduce(ReduceKind::Sum, b.lane(kind<MulOp>(), {centred, centred}, real), row.dims, real);
+  int variance = meanOf(b, squares, count, real);
+  int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), real)}, real);
+  return b.lane(kind<MulOp>(), {centred, b.lane(kind<RsqrtOp>(), {shifted}, real)}, real);
 }
 
 int lowerLayerNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -80,13 +81,13 @@ int lowerLayerNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   Row row = rowOf(b, node, map, axes);
   int x = b.lower(node.operands[0], map);
   if (!row.ok) return x;
-  constexpr ElementType f32 = ElementType::kF32;
+  const ElementType real = computedAs(node.type);
   int y = normalised(b, node, x, row, elementsOf(node, axes));
   int scale = b.lower(node.operands[1], b.broadcastMap(map, b.node(node.operands[1]).shape));
-  y = b.lane(kind<MulOp>(), {y, scale}, f32);
+  y = b.lane(kind<MulOp>(), {y, scale}, real);
   if (node.operands.size() < 3) return y;
   int bias = b.lower(node.operands[2], b.broadcastMap(map, b.node(node.operands[2]).shape));
-  return b.lane(kind<AddOp>(), {y, bias}, f32);
+  return b.lane(kind<AddOp>(), {y, bias}, real);
 }
 
 int lowerInstanceNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -95,24 +96,24 @@ int lowerInstanceNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   Row row = rowOf(b, node, map, axes);
   int x = b.lower(node.operands[0], map);
   if (!row.ok) return x;
-  constexpr ElementType f32 = ElementType::kF32;
+  const ElementType real = computedAs(node.type);
   IndexMap channel = {map[1]};
   int y = normalised(b, node, x, row, elementsOf(node, axes));
-  y = b.lane(kind<MulOp>(), {y, b.lower(node.operands[1], channel)}, f32);
-  return b.lane(kind<AddOp>(), {y, b.lower(node.operands[2], channel)}, f32);
+  y = b.lane(kind<MulOp>(), {y, b.lower(node.operands[1], channel)}, real);
+  return b.lane(kind<AddOp>(), {y, b.lower(node.operands[2], channel)}, real);
 }
 
 int lowerBatchNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
-  constexpr ElementType f32 = ElementType::kF32;
+  const ElementType real = computedAs(node.type);
   if (!isFloatType(node.type)) return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
   IndexMap channel = {map[1]};
   int values[4];
   for (int i = 0; i < 4; ++i) values[i] = b.lower(node.operands[1 + i], channel);
   auto [scale, bias, mean, variance] = values;
-  int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
-  int factor = b.lane(kind<MulOp>(), {scale, b.lane(kind<RsqrtOp>(), {shifted}, f32)}, f32);
-  int centred = b.lane(kind<SubOp>(), {b.lower(node.operands[0], map), mean}, f32);
-  return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {centred, factor}, f32), bias}, f32);
+  int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), real)}, real);
+  int factor = b.lane(kind<MulOp>(), {scale, b.lane(kind<RsqrtOp>(), {shifted}, real)}, real);
+  int centred = b.lane(kind<SubOp>(), {b.lower(node.operands[0], map), mean}, real);
+  return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {centred, factor}, real), bias}, real);
 }
 
 int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -145,19 +146,43 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
   int value = b.lower(node.operands[0], operandMap);
   if (isArgMax) return b.reduce(ReduceKind::ArgMax, value, mask, ElementType::kI64);
   bool isFloat = isFloatType(node.type);
-  // Values are f32 inside a kernel, so sums of bf16 are f32 sums.
-  ElementType type = isFloat ? ElementType::kF32 : node.type;
+  // Narrow floats are f32 inside a kernel, so sums of bf16 are f32 sums.
+  ElementType type = isFloat ? computedAs(x.type) : node.type;
   if (node.is<ReduceMaxOp>()) return b.reduce(ReduceKind::Max, value, mask, type);
   if (node.is<ReduceMinOp>()) return b.reduce(ReduceKind::Min, value, mask, type);
   if (node.is<ReduceProdOp>()) return b.reduce(ReduceKind::Prod, value, mask, type);
   if (node.is<ReduceSumOp>()) return b.reduce(ReduceKind::Sum, value, mask, type);
   const SymInt count = elementsOf(x, axes);
-  if (isFloat) return meanOf(b, b.reduce(ReduceKind::Sum, value, mask, type), count);
+  if (isFloat) return meanOf(b, b.reduce(ReduceKind::Sum, value, mask, type), count, type);
   // A sum of narrower integers may leave their type although the mean does not.
   ElementType wide = type == ElementType::kU64 ? type : ElementType::kI64;
   if (type != wide) value = b.lane(kind<CastOp>(), {value}, wide);
   int mean = b.lane(kind<DivOp>(), {b.reduce(ReduceKind::Sum, value, mask, wide), b.size(count, wide)}, wide);
   return type == wide ? mean : b.lane(kind<CastOp>(), {mean}, type);
+}
+
+/// Products that the MME does not have: their terms are summed up along a dim of their own.
+int lowerMatMul(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  const Node &lhs = b.node(node.operands[0]), &rhs = b.node(node.operands[1]);
+  for (int operand : node.operands)
+    if (b.node(operand).kind == Node::Kind::Op)
+      return b.fail(node, "its operands must be those of the kernel, since each element is read several times");
+  if (node.type == ElementType::kBool || lhs.type != node.type) return b.fail(node, "not defined for its types");
+  const SymInt& depth = lhs.shape.back();
+  const int dim =
+      b.reductionDim("depth" + depth.text() + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node)), depth);
+  // Both operands have the result's leading dims, broadcast.
+  auto operandMap = [&](llvm::ArrayRef<SymInt> shape, size_t summed) {
+    IndexMap result = b.broadcastMap(map, shape);
+    result[summed] = Affine();
+    if (depth != 1) result[summed].coef[dim] = 1;
+    return result;
+  };
+  const size_t rows = lhs.shape.size(), columns = rhs.shape.size();
+  const int a = b.lower(node.operands[0], operandMap(lhs.shape, rows - 1));
+  const int c = b.lower(node.operands[1], operandMap(rhs.shape, columns - 2));
+  const ElementType type = computedAs(node.type);
+  return b.reduce(ReduceKind::Sum, b.lane(kind<MulOp>(), {a, c}, type), 1u << dim, type);
 }
 
 }  // namespace
@@ -169,7 +194,7 @@ llvm::ArrayRef<OpLowering> rowLowerings() {
       {kind<BatchNormOp>(), lowerBatchNorm}, {kind<ReduceSumOp>(), lowerReduce},
       {kind<ReduceMeanOp>(), lowerReduce},   {kind<ReduceMaxOp>(), lowerReduce},
       {kind<ReduceMinOp>(), lowerReduce},    {kind<ReduceProdOp>(), lowerReduce},
-      {kind<ArgMaxOp>(), lowerReduce},
+      {kind<ArgMaxOp>(), lowerReduce},       {kind<MatMulOp>(), lowerMatMul},
   };
   return table;
 }

@@ -175,7 +175,9 @@ Result lowerTopIndices(PlanBuilder& b, const Node& node, const IndexMap& map) {
   row[axis] = Affine();
   if (x.shape[axis] != 1) row[axis].coef[static_cast<size_t>(dim)] = 1;
   const int value = b.lower(node.operands[0], row);
-  const ElementType key = isFloatType(x.type) ? ElementType::kI32 : x.type;
+  const ElementType key = x.type == ElementType::kF64 ? ElementType::kI64
+                          : isFloatType(x.type)       ? ElementType::kI32
+                                                      : x.type;
   result.prim = b.pick(b.lane(kind<SortKey>(), {value}, key, {static_cast<double>(node.intAttr("largest", 1))}), dim,
                        static_cast<int>(axis));
   result.places = map;

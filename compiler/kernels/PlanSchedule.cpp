@@ -308,6 +308,8 @@ class Scheduler {
     plan_.rowElements = 1;
     for (int d : plan_.rowOrder) plan_.rowElements *= plan_.dims[d].size;
     plan_.mostRowElements = mostOf(plan_.rowElements);
+    for (size_t p = 0; p < plan_.prims.size(); ++p)
+      if (plan_.reachable[p] && plan_.prims[p].type == ElementType::kF64) plan_.slotElementBytes = 8;
     // The host keeps what costs much; a TPC, whose accesses to global memory are slow and to local memory are not, all.
     plan_.scratchSlots = keepRows(slotBytes(plan_), kMaxScratchBytes, [&](int p) {
       if (!isHeavy(p)) return false;

@@ -107,7 +107,7 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
     mask |= 1u << tapDim(b, node, windows[i], map[2 + i], i, operandMap[2 + i]);
   }
   int value = b.lower(node.operands[0], operandMap);
-  ElementType type = isFloat ? ElementType::kF32 : node.type;
+  ElementType type = isFloat ? computedAs(node.type) : node.type;
   int reduced = b.reduce(isMax ? ReduceKind::Max : ReduceKind::Sum, value, mask, type);
   if (isMax) return reduced;
 
@@ -123,7 +123,8 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
       continue;
     }
     auto multiply = [&](int factor) {
-      count = count < 0 ? factor : b.lane(kind<MulOp>(), {count, factor}, ElementType::kF32);
+      if (type == ElementType::kF64) factor = b.lane(kind<CastOp>(), {factor}, type);
+      count = count < 0 ? factor : b.lane(kind<MulOp>(), {count, factor}, type);
     };
     if (w.isLate()) {
       const TapBounds taps =
@@ -148,43 +149,64 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
   }
   // Divided, as means are (PlanRow): the average of equal numbers is that number.
   if (count < 0 && constantCount == 1) return reduced;
-  int constant = b.constant(constantCount, ElementType::kF32);
-  int divisor = count < 0            ? constant
-                : constantCount == 1 ? count
-                                     : b.lane(kind<MulOp>(), {count, constant}, ElementType::kF32);
-  return b.lane(kind<DivOp>(), {reduced, divisor}, ElementType::kF32);
+  int constant = b.constant(constantCount, type);
+  int divisor = count < 0 ? constant : constantCount == 1 ? count : b.lane(kind<MulOp>(), {count, constant}, type);
+  return b.lane(kind<DivOp>(), {reduced, divisor}, type);
 }
 
-int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
+/// Depthwise convolutions of all floats, and all convolutions of types that the MME does not have.
+int lowerConvolution(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   const Node& w = b.node(node.operands[1]);
   const SymInt groups = node.intAttr("groups", 1);
-  if (groups != x.shape[1] || w.shape[0] != x.shape[1] || w.shape[1] != 1)
-    return b.fail(node, "only depthwise convolutions (groups = channels) run on the TPC");
-  if (!isFloatType(node.type)) return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
+  const bool isDepthwise = groups == x.shape[1] && w.shape[0] == x.shape[1] && w.shape[1] == 1;
+  const bool isOfMme = isFloatType(node.type) && node.type != ElementType::kF64;
+  if (!isDepthwise && isOfMme) return b.fail(node, "only depthwise convolutions (groups = channels) run on the TPC");
+  if (node.type == ElementType::kBool) return b.fail(node, "not defined for bool");
   if (!ready(b, node, map)) return b.constant(0, node.type);
   IndexMap operandMap(map), weightMap(4);
   weightMap[0] = map[1];
-  const int64_t kernel[] = {w.shape[2].value(), w.shape[3].value()};
-  if (!w.shape[2].isConstant() || !w.shape[3].isConstant())
-    return b.fail(node, "the size of its weights is known at launch only");
+  for (size_t d = 1; d < 4; ++d)
+    if (!w.shape[d].isConstant()) return b.fail(node, "the size of its weights is known at launch only");
   uint32_t mask = 0;
+  if (!isDepthwise) {
+    const SymInt &depth = w.shape[1], &outputs = w.shape[0];
+    operandMap[1] = Affine();
+    if (groups != 1 && outputs == groups) {
+      operandMap[1].coef = map[1].coef;
+      for (SymInt& coef : operandMap[1].coef) coef *= depth;
+    } else if (groups != 1) {
+      // The group of a channel of the result.
+      if (!outputs.isConstant()) return b.fail(node, "the size of its weights is known at launch only");
+      const int each = b.constant(static_cast<double>(outputs.value() / groups.value()), ElementType::kI64);
+      const int group = b.lane(kind<DivOp>(), {b.index(map[1]), each}, ElementType::kI64);
+      operandMap[1].terms.push_back({group, depth});
+    }
+    const int dim = b.reductionDim("channels of" + std::to_string(reinterpret_cast<uintptr_t>(&node)), depth);
+    if (depth != 1) {
+      operandMap[1].coef[dim] = 1;
+      weightMap[1].coef[dim] = 1;
+    }
+    mask |= 1u << dim;
+  }
+  const int64_t kernel[] = {w.shape[2].value(), w.shape[3].value()};
   for (int i = 0; i < 2; ++i) {
     operandMap[2 + i] = Affine();
     int dim = tapDim(b, node, windowOf(node, x, kernel, i), map[2 + i], i, operandMap[2 + i]);
     weightMap[2 + i].coef[dim] = 1;
     mask |= 1u << dim;
   }
-  int product = b.lane(kind<MulOp>(), {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)},
-                       ElementType::kF32);
-  return b.reduce(ReduceKind::Sum, product, mask, ElementType::kF32);
+  const ElementType type = computedAs(node.type);
+  int product =
+      b.lane(kind<MulOp>(), {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)}, type);
+  return b.reduce(ReduceKind::Sum, product, mask, type);
 }
 
 }  // namespace
 
 llvm::ArrayRef<OpLowering> windowLowerings() {
   static const OpLowering table[] = {
-      {kind<MaxPool2dOp>(), lowerPool}, {kind<AvgPool2dOp>(), lowerPool}, {kind<Conv2dOp>(), lowerDepthwise}};
+      {kind<MaxPool2dOp>(), lowerPool}, {kind<AvgPool2dOp>(), lowerPool}, {kind<Conv2dOp>(), lowerConvolution}};
   return table;
 }
 

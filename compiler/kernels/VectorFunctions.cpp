@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/kernels/VectorMath.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 
@@ -16,6 +17,10 @@ constexpr double kLn2High = 0.693359375;
 constexpr double kLn2Low = -2.1219444005469058e-4;
 // ln of the largest f32, rounded down.
 constexpr double kExpLargest = 88.722831726;
+
+bool isWide(Value x) {
+  return getElementTypeOrSelf(x.getType()).isF64();
+}
 
 }  // namespace
 
@@ -53,6 +58,7 @@ Value VectorMath::expPolynomial(Value r) {
 }
 
 Value VectorMath::expAtLeastTiny(Value x) {
+  if (isWide(x)) return wideExp(x);
   Value clamped = fastMax(num(x, -87.33), x);  // NaN passes: the second operand wins.
   Value n = roundEven(mul(clamped, num(x, kLog2E)));
   Value p = expPolynomial(expRemainder(clamped, n));
@@ -62,10 +68,12 @@ Value VectorMath::expAtLeastTiny(Value x) {
 }
 
 Value VectorMath::expOrZero(Value x) {
+  if (isWide(x)) return wideExp(x);
   return select(compare(Cmp::Lt, x, num(x, -87.33)), num(x, 0.0), expAtLeastTiny(x));
 }
 
 Value VectorMath::exp(Value x) {
+  if (isWide(x)) return wideExp(x);
   Value clamped = fastMax(num(x, -104.0), x);  // e^-104 rounds to 0. NaN passes: the second operand wins.
   Value n = roundEven(mul(clamped, num(x, kLog2E)));
   Value p = expPolynomial(expRemainder(clamped, n));
@@ -78,6 +86,7 @@ Value VectorMath::exp(Value x) {
 }
 
 Value VectorMath::expm1(Value x) {
+  if (isWide(x)) return wideExpm1(x);
   // e^x - 1 = 2^n (q + 1) - 1 = 2^n q + (2^n - 1) with q = e^r - 1: nothing is lost near 0, where n
   // = 0.
   Value clamped = fastMax(num(x, -25.0), x);
@@ -91,6 +100,7 @@ Value VectorMath::expm1(Value x) {
 }
 
 Value VectorMath::log(Value x) {
+  if (isWide(x)) return wideLog(x);
   // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); numbers below the normal range are scaled into it
   // first.
   Value tiny = compare(Cmp::Lt, x, num(x, 1.17549435e-38));
@@ -118,8 +128,8 @@ Value VectorMath::log(Value x) {
 }
 
 Value VectorMath::tanh(Value x) {
-  // tanh x = (e^2x - 1) / (e^2x + 1); beyond 9.1 it is 1 to the last bit.
-  Value limit = num(x, 9.1);
+  // tanh x = (e^2x - 1) / (e^2x + 1); beyond 9.1 (f64: 19.1) it is 1 to the last bit.
+  Value limit = num(x, isWide(x) ? 19.1 : 9.1);
   Value clamped = fastMin(limit, fastMax(neg(limit), x));
   Value em1 = expm1(add(clamped, clamped));
   return divF(em1, add(em1, num(x, 2.0)));  // expm1 keeps the sign of 0.
@@ -138,12 +148,14 @@ Value VectorMath::erfcExponent(Value t) {
 }
 
 Value VectorMath::erf(Value x) {
+  if (isWide(x)) return wideErf(x);
   Value t = fastMin(num(x, 5.0), abs(x));
   Value magnitude = neg(expm1(erfcExponent(t)));
   return bitcast(orI(bitcast(magnitude, i32()), signBit(x)), f32());
 }
 
 Value VectorMath::gelu(Value x) {
+  if (isWide(x)) return wideGelu(x);
   // x / 2 * erfc(-x / sqrt 2), with erfc of the magnitude so that the negative tail keeps its
   // digits.
   // From t = 5 on the tail is less than 2e-12, and at 10 it has become 0, as a product with any x needs it.
@@ -169,6 +181,7 @@ Value VectorMath::log1p(Value x) {
 }
 
 Value VectorMath::atan(Value x) {
+  if (isWide(x)) return wideAtan(x);
   Value one = num(x, 1.0), magnitude = abs(x);
   Value large = compare(Cmp::Gt, magnitude, one);
   Value t = select(large, divF(one, magnitude), magnitude);
@@ -199,6 +212,7 @@ Value VectorMath::erfInv(Value x) {
 }
 
 Value VectorMath::lgamma(Value x) {
+  if (isWide(x)) return wideLgamma(x);
   // Lanczos' series (g = 5, six terms) for x >= 1/2; reflection below.
   Value half = num(x, 0.5), one = num(x, 1.0);
   Value reflected = compare(Cmp::Lt, x, half);
@@ -240,6 +254,9 @@ Value VectorMath::softplus(Value x) {
 }
 
 Value VectorMath::sinOrCos(Value x, bool cosine) {
+  return isWide(x) ? wideSinOrCos(x, cosine) : inPairs([&] { return narrowSinOrCos(x, cosine); });
+}
+Value VectorMath::narrowSinOrCos(Value x, bool cosine) {
   // |x| / (2 pi) modulo 1, in double precision. 1 / (2 pi) is cut into numbers of 28 bits, so that each product with x
   // is exact, and of each product the whole turns are dropped, exactly as well: up to the largest f32 nothing is lost.
   constexpr double kWhole[] = {0x1.45f3070000000p-3, -0x1.1b1bbec000000p-30, 0x1.29fc274000000p-58,
@@ -284,6 +301,9 @@ Value VectorMath::cos(Value x) {
 }
 
 Value VectorMath::pow(Value x, Value y) {
+  return isWide(x) ? widePow(x, y) : inPairs([&] { return narrowPow(x, y); });
+}
+Value VectorMath::narrowPow(Value x, Value y) {
   Type f64 = b_.getF64Type();
   Value one = num(x, 1.0), zero = num(x, 0.0);
   Value magnitude = abs(x);
@@ -331,6 +351,9 @@ Value VectorMath::pow(Value x, Value y) {
 }
 
 Value VectorMath::fmod(Value x, Value y) {
+  return isWide(x) ? wideFmod(x, y) : inPairs([&] { return narrowFmod(x, y); });
+}
+Value VectorMath::narrowFmod(Value x, Value y) {
   // Long division in double precision, 48 bits of the quotient at a time: |x / y| is less than 2^277. Each remainder is
   // an exact double, since it is a multiple of the last bits of x or y and has no more bits than they have.
   constexpr int kDigitBits = 48, kDigits = 6;

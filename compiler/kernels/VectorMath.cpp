@@ -228,6 +228,20 @@ Value VectorMath::modInt(Value a, Value b, bool isSigned) {
   return select(compare(Cmp::Eq, b, zero), zero, remainder);
 }
 
+Value VectorMath::powInt(Value a, Value b, bool isSigned) {
+  const int bits = static_cast<int>(elementOf(b).getIntOrFloatBitWidth()) - (isSigned ? 1 : 0);
+  Value zero = integer(a, 0), one = integer(a, 1), result = one, square = a;
+  for (int bit = 0; bit < bits; ++bit) {
+    Value isSet = compare(Cmp::Ne, andI(b, integer(b, static_cast<int64_t>(uint64_t{1} << bit))), zero);
+    result = select(isSet, mul(result, square), result);
+    if (bit + 1 < bits) square = mul(square, square);
+  }
+  if (!isSigned) return result;
+  Value unit = select(compare(Cmp::Ne, andI(b, one), zero), a, one);
+  Value isUnit = orI(compare(Cmp::Eq, a, one), compare(Cmp::Eq, a, integer(a, -1)));
+  return select(compare(Cmp::Lt, b, zero), select(isUnit, unit, zero), result);
+}
+
 Value VectorMath::bitcast(Value a, Type element) {
   return arith::BitcastOp::create(b_, loc_, shaped(a, element), a);
 }
@@ -256,8 +270,11 @@ Value VectorMath::toIntSaturating(Value a, Type element, bool isSigned) {
   const unsigned valueBits = isSigned ? bits - 1 : bits;
   const int64_t most = static_cast<int64_t>(valueBits == 64 ? ~uint64_t{0} : (uint64_t{1} << valueBits) - 1);
   const double beyond = std::ldexp(1.0, static_cast<int>(valueBits));
-  // The largest f32 within the type: one step below 2^valueBits, unless the type's own largest number is an f32.
-  const double high = std::min(static_cast<double>(std::nextafter(static_cast<float>(beyond), 0.0f)), beyond - 1);
+  const bool isWide = elementOf(a).isF64();
+  const unsigned mantissaBits = isWide ? 53 : 24;
+  // The largest float within the type: one step below 2^valueBits, unless the type's own largest number is a float.
+  const double step = isWide ? std::nextafter(beyond, 0.0) : std::nextafter(static_cast<float>(beyond), 0.0f);
+  const double high = std::min(step, beyond - 1);
   return asOneInstruction([&] {
     Value inside = fastMin(num(a, high), fastMax(num(a, isSigned ? -beyond : 0.0), a));
     Value result;
@@ -265,7 +282,7 @@ Value VectorMath::toIntSaturating(Value a, Type element, bool isSigned) {
       result = arith::FPToUIOp::create(b_, loc_, shaped(a, i64()), inside);
     else
       result = truncate(toInt(inside, bits == 64 || (bits == 32 && !isSigned) ? i64() : i32()), element);
-    if (valueBits > 24) result = select(compare(Cmp::Ge, a, num(a, beyond)), integer(result, most), result);
+    if (valueBits > mantissaBits) result = select(compare(Cmp::Ge, a, num(a, beyond)), integer(result, most), result);
     return select(isNan(a), integer(result, 0), result);
   });
 }
@@ -274,6 +291,15 @@ Value VectorMath::extendF(Value a, Type element) {
 }
 Value VectorMath::truncateF(Value a, Type element) {
   return arith::TruncFOp::create(b_, loc_, shaped(a, element), a);
+}
+
+Value VectorMath::roundToOdd(Value a) {
+  Value nearest = truncateF(a, f32()), bits = bitcast(nearest, i32()), one = integer(bits, 1);
+  Value back = extendF(nearest, f64()), zero = integer(bits, 0);
+  // Infinity becomes the largest number.
+  Value below = sub(bits, select(compare(Cmp::Gt, abs(back), abs(a)), one, zero));
+  Value odd = orI(below, select(compare(Cmp::Ne, back, a), one, zero));
+  return select(isNan(a), nearest, bitcast(odd, f32()));
 }
 
 Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build, double instructions) {
@@ -289,6 +315,16 @@ Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build, double ins
   if (!counted) return result;
   counted->removeAttr(kPartAttr);
   if (instructions != 1) counted->setAttr(kInstructionsAttr, b_.getF64FloatAttr(instructions));
+  return result;
+}
+
+Value VectorMath::inPairs(llvm::function_ref<Value()> build) {
+  Block* block = b_.getInsertionBlock();
+  Block::iterator end = b_.getInsertionPoint();
+  Operation* before = end == block->begin() ? nullptr : &*std::prev(end);
+  Value result = build();
+  for (Operation& op : llvm::make_range(before ? std::next(before->getIterator()) : block->begin(), end))
+    op.setAttr(kPairAttr, b_.getUnitAttr());
   return result;
 }
 

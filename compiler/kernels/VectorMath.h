@@ -15,6 +15,10 @@ inline constexpr llvm::StringLiteral kPartAttr = "hpu.part_of_instruction";
 /// Of the op that stands for such a group: instructions for each register of 64 lanes (f64), if not 1.
 inline constexpr llvm::StringLiteral kInstructionsAttr = "hpu.instructions";
 
+/// Of ops on f64 that stand for the digits beyond f32's of a function of f32: a TPC has them in a second f32, as one
+/// more register. Other f64 is emulated (KernelCost.cpp).
+inline constexpr llvm::StringLiteral kPairAttr = "hpu.pair_of_f32";
+
 /// One instruction converts a whole register of 16-bit floats, two of f32 (v_convert_bf16_to_f32_all_b and its like).
 inline constexpr double kNarrowConversion = 0.5;
 
@@ -40,6 +44,7 @@ class VectorMath {
 
   // ---- Constants and types ----
   Type f32() { return b_.getF32Type(); }
+  Type f64() { return b_.getF64Type(); }
   Type i32() { return b_.getI32Type(); }
   Type i64() { return b_.getI64Type(); }
   /// `element` in the shape of `like`'s type.
@@ -95,6 +100,9 @@ class VectorMath {
   /// Remainder of divInt with the sign of b; x mod 0 is 0.
   Value modInt(Value a, Value b, bool isSigned);
 
+  /// a^b, which wraps; of a negative b what is left of a fraction, and of 0 too.
+  Value powInt(Value a, Value b, bool isSigned);
+
   // ---- Conversions ----
   Value bitcast(Value a, Type element);
   Value extend(Value a, Type element,
@@ -108,6 +116,9 @@ class VectorMath {
   Value toIntSaturating(Value a, Type element, bool isSigned);
   Value extendF(Value a, Type element);
   Value truncateF(Value a, Type element);
+  /// An f64 as the f32 at or below its magnitude, with an odd last bit if that is not it: rounding this once more, to a
+  /// type with at most 22 bits, gives what rounding the f64 gives.
+  Value roundToOdd(Value a);
   /// The 16 upper bits after rounding to nearest even, as i16; NaN stays NaN.
   Value bf16Bits(Value a);
   Value fromBf16Bits(Value bits);
@@ -119,7 +130,11 @@ class VectorMath {
   /// What a TPC does in so many instructions for each register of 64 lanes; what `build` emits is how the host does it.
   Value asOneInstruction(llvm::function_ref<Value()> build, double instructions = 1);
 
-  // ---- Functions of f32 ----
+  /// What `build` computes in f64 a TPC computes in pairs of f32 (kPairAttr).
+  Value inPairs(llvm::function_ref<Value()> build);
+
+  // ---- Functions: errors are those of f32; of f64 they are 4e-15 (lgamma: 2e-14; sin and
+  // cos: up to 2^30; gelu: absolute, 1e-16 * max(1, |x|)) ----
   Value exp(Value x);  ///< 2e-7.
   /// For less; results below 2^-126 are 0, as sums with 1 and products with moderate numbers may have them.
   Value expOrZero(Value x);
@@ -161,6 +176,31 @@ class VectorMath {
   /// erfc(|x|) = exp(-result): the exponent with its sign flipped, |x| up to 5.
   Value erfcExponent(Value absX);
   Value sinOrCos(Value x, bool cosine);
+  Value narrowSinOrCos(Value x, bool cosine);
+  Value narrowPow(Value x, Value y);
+  Value narrowFmod(Value x, Value y);
+
+  // ---- f64 (WideFunctions.cpp) ----
+  struct WideReduced {
+    Value n, r;  ///< x = n ln 2 + r.
+  };
+  WideReduced wideReduceExp(Value x);
+  struct WideParts {
+    Value mantissa, exponent;
+  };
+  WideParts widePartsOf(Value x);
+  Value wideExpm1Polynomial(Value r);
+  Value wideExp(Value x);
+  Value wideExpm1(Value x);
+  Value wideLog(Value x);
+  Value wideErfcExponent(Value t);
+  Value wideErf(Value x);
+  Value wideGelu(Value x);
+  Value wideAtan(Value x);
+  Value wideSinOrCos(Value x, bool cosine);
+  Value wideLgamma(Value x);
+  Value widePow(Value x, Value y);
+  Value wideFmod(Value x, Value y);
 
   mlir::OpBuilder& b_;
   mlir::Location loc_;

@@ -6,15 +6,23 @@
 
 include "HpuOpBase.td"
 
-def Hpu_MatMulOp : Hpu_TensorOp<"matmul", !strconcat(onMme, exactIfAsked)> {
+defvar onMmeIfItHasTheType = "::hpu::ir::EngineKind getEngine();";
+
+def Hpu_MatMulOp : Hpu_TensorOp<"matmul", !strconcat(onMmeIfItHasTheType, exactIfAsked)> {
   let summary = "[..., M, K] x [..., K, N], leading dims broadcast; rank >= 2 each";
-  let description = "`exact`: the product of integers that stand in floats; no pass may change its type or scale its operands.";
+  let description = [{
+    Products of integers, which wrap around, and of f64 are a TPC kernel; all others run on the MME. `exact`: the product
+    of integers that stand in floats; no pass may change its type or scale its operands.
+  }];
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, DefaultValuedAttr<BoolAttr, "false">:$exact);
 }
 
-def Hpu_Conv2dOp : Hpu_TensorOp<"conv2d", !strconcat("::hpu::ir::EngineKind getEngine();", exactIfAsked)> {
+def Hpu_Conv2dOp : Hpu_TensorOp<"conv2d", !strconcat(onMmeIfItHasTheType, exactIfAsked)> {
   let summary = "2-D convolution: x [N, C, H, W], w [OC, C/groups, KH, KW]; pads are top, left, bottom, right";
-  let description = "A depthwise convolution (groups = C = OC) is a TPC kernel, every other one runs on the MME. `exact` as in matmul.";
+  let description = [{
+    A depthwise convolution (groups = C = OC) is a TPC kernel, and so is one of integers or f64; every other one runs on
+    the MME. `exact` as in matmul.
+  }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, I64Attr:$groups,
                        DefaultValuedAttr<BoolAttr, "false">:$exact);

@@ -16,6 +16,11 @@ Type productElement(Type operand) {
                                                                          : operand;
 }
 
+/// Integers and f64 no MME multiplies.
+bool isOfMme(Type element) {
+  return isa<FloatType>(element) && !element.isF64();
+}
+
 /// Output extent of a window op.
 FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride, int64_t dilation,
                                int64_t padBegin, int64_t padEnd) {
@@ -86,7 +91,12 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
   return success();
 }
 
+EngineKind MatMulOp::getEngine() {
+  return isOfMme(tensorOf(getLhs()).getElementType()) ? EngineKind::Mme : EngineKind::Tpc;
+}
+
 EngineKind Conv2dOp::getEngine() {
+  if (!isOfMme(tensorOf(getX()).getElementType())) return EngineKind::Tpc;
   int64_t channels = cast<RankedTensorType>(getX().getType()).getDimSize(1);
   int64_t outputs = cast<RankedTensorType>(getW().getType()).getDimSize(0);
   bool depthwise = getGroups() > 1 && static_cast<int64_t>(getGroups()) == channels && channels == outputs;

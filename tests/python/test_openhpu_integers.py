@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ops on integers of all widths, with the numbers at the ends of their types, on a device against NumPy's integers: exactly. Exit codes: 0 ok, 1 a difference or a failure."""
+import argparse
+import sys
+
+import numpy as np
+from openhpu_cases import openhpu
+from onnx import TensorProto, helper
+
+SIGNED, UNSIGNED = ("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64")
+ALL, WIDE = SIGNED + UNSIGNED, ("int32", "int64", "uint32", "uint64")
+ONNX = {name: getattr(TensorProto, name.upper()) for name in ALL} | {"bool": TensorProto.BOOL, "float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
+RNG = np.random.default_rng(11)
+
+
+def numbers(dtype, *shape):
+    """Small ones, random ones, and those at both ends and beyond 2^24 and 2^53."""
+    info = np.iinfo(dtype)
+    edges = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, info.max // 2, info.max // 3]
+    edges += [v for v in ((1 << 24) + 1, (1 << 31) - 1, (1 << 31) + 1, (1 << 53) + 1, -(1 << 53) - 1, -1, -2, -7) if info.min <= v <= info.max]
+    any_of = RNG.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return np.where(RNG.random(shape) < 0.4, RNG.choice(np.array(edges, dtype), shape), any_of).astype(dtype)
+
+
+def small(dtype, low, high, *shape):
+    return RNG.integers(max(low, np.iinfo(dtype).min), high, shape).astype(dtype)
+
+
+def wrapped(function, *operands):
+    """What the function gives of Python's integers, modulo the type."""
+    dtype = operands[0].dtype
+    mask = (1 << dtype.itemsize * 8) - 1
+    objects = [operand.astype(object) for operand in operands]
+    result = np.array(function(*objects), dtype=object)
+    bits = np.array([int(v) & mask for v in result.flatten()], dtype=f"uint{dtype.itemsize * 8}")
+    return bits.view(dtype).reshape(result.shape)
+
+
+def truncated(a, b):
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def power(a, b):
+    """As in C: of a negative exponent what is left of a fraction, of 0 nothing."""
+    if b >= 0:
+        return pow(a, b, 1 << 64) if a >= 0 else -pow(-a, b, 1 << 64) if b % 2 else pow(-a, b, 1 << 64)
+    return 1 if a == 1 else (1 if b % 2 == 0 else -1) if a == -1 else 0
+
+
+def each(function):
+    return np.frompyfunc(function, 2, 1)
+
+
+def nonzero(dtype, *shape):
+    divisors = numbers(dtype, *shape)
+    return np.where(divisors == 0, np.array(3, dtype), divisors)
+
+
+def cases():
+    """(name, op, inputs, attributes, expected, constants (indices of inputs), opset)"""
+    for t in ALL:
+        a, b = numbers(t, 7, 33), numbers(t, 7, 33)
+        yield f"Add {t}", "Add", [a, b], {}, wrapped(np.add, a, b), (), 17
+        yield f"Sub {t}", "Sub", [a, b], {}, wrapped(np.subtract, a, b), (), 17
+        yield f"Mul {t}", "Mul", [a, b], {}, wrapped(np.multiply, a, b), (), 17
+        divisor = nonzero(t, 7, 33)
+        yield f"Div {t}", "Div", [a, divisor], {}, wrapped(each(truncated), a, divisor), (), 17
+        yield f"Mod {t}", "Mod", [a, divisor], {}, wrapped(np.mod, a, divisor), (), 17
+        yield f"Mod {t}, as C", "Mod", [a, divisor], {"fmod": 1}, wrapped(each(lambda x, y: x - truncated(x, y) * y), a, divisor), (), 17
+        for name, function in (("Max", np.maximum), ("Min", np.minimum)):
+            yield f"{name} {t}", name, [a, b], {}, function(a, b), (), 17
+        for name, function in (("Less", np.less), ("LessOrEqual", np.less_equal), ("Greater", np.greater), ("GreaterOrEqual", np.greater_equal), ("Equal", np.equal)):
+            yield f"{name} {t}", name, [a, np.where(RNG.random(a.shape) < 0.3, a, b)], {}, None, (), 17
+        low, high = np.sort(numbers(t, 2))
+        yield f"Clip {t}", "Clip", [a, low.reshape(()), high.reshape(())], {}, np.clip(a, low, high), (), 17
+        yield f"Clip {t}, constant", "Clip", [a, low.reshape(()), high.reshape(())], {}, np.clip(a, low, high), (1, 2), 17
+        if t in SIGNED:
+            yield f"Neg {t}", "Neg", [a], {}, wrapped(np.negative, a), (), 17
+            yield f"Abs {t}", "Abs", [a], {}, wrapped(np.abs, a), (), 17
+        yield f"Sign {t}", "Sign", [a], {}, np.sign(a), (), 17
+        exponent, base = small(t, -3, 9, 7, 33), np.where(RNG.random((7, 33)) < 0.5, small(t, -3, 4, 7, 33), a)
+        yield f"Pow {t}", "Pow", [base, exponent], {}, wrapped(each(power), base, exponent), (), 17
+        yield f"Pow {t}, long exponents", "Pow", [base, np.abs(exponent * 7)], {}, wrapped(each(power), base, np.abs(exponent * 7)), (), 17
+        for constant in (0, 1, 2, 3, 5):
+            exponents = np.full((), constant, t)
+            yield f"Pow {t}, constant {constant}", "Pow", [base, exponents], {}, wrapped(each(power), base, np.broadcast_to(exponents, base.shape)), (1,), 17
+        yield f"Pow {t}, constants of one row", "Pow", [base, exponent[0]], {}, wrapped(each(power), base, np.broadcast_to(exponent[0], base.shape)), (1,), 17
+        total = wrapped(lambda x: np.sum(x, axis=1, keepdims=True), a)
+        yield f"ReduceSum {t}", "ReduceSum", [a, np.array([1], np.int64)], {}, total, (1,), 17
+        yield f"ReduceProd {t}", "ReduceProd", [a], {"axes": [1]}, wrapped(lambda x: np.prod(x, axis=1, keepdims=True), a), (), 17
+        yield f"ReduceMax {t}", "ReduceMax", [a], {"axes": [0]}, a.max(0, keepdims=True), (), 17
+        yield f"ReduceMin {t}", "ReduceMin", [a], {"axes": [0]}, a.min(0, keepdims=True), (), 17
+        mean = small(t, -100, 100, 7, 33)
+        yield f"ReduceMean {t}", "ReduceMean", [mean], {"axes": [1]}, wrapped(lambda x: each(truncated)(np.sum(x, axis=1, keepdims=True), 33), mean), (), 17
+        yield f"ReduceSumSquare {t}", "ReduceSumSquare", [a], {"axes": [1]}, wrapped(lambda x: np.sum(x * x, axis=1, keepdims=True), a), (), 17
+        yield f"CumSum {t}", "CumSum", [a, np.array(1, np.int64)], {}, wrapped(lambda x: np.cumsum(x, axis=1), a), (1,), 17
+        for to in ALL:
+            yield f"Cast {t} to {to}", "Cast", [a], {"to": ONNX[to]}, a.astype(to), (), 17
+        yield f"Cast {t} to bool", "Cast", [a], {"to": ONNX["bool"]}, a.astype(bool), (), 17
+        yield f"Cast {t} to f32", "Cast", [a], {"to": ONNX["float32"]}, a.astype(np.float32), (), 17
+        yield f"ArgMax {t}", "ArgMax", [a], {"axis": 1}, a.argmax(1, keepdims=True), (), 17
+        yield f"Where {t}", "Where", [a > b, a, b], {}, np.where(a > b, a, b), (), 17
+        yield f"TopK {t}", "TopK", [a, np.array([5], np.int64)], {}, np.sort(a, axis=1)[:, ::-1][:, :5], (1,), 17
+        for name, function in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
+            yield f"{name} {t}", name, [a, b], {}, function(a, b), (), 18
+        if t in UNSIGNED:
+            bits = small(t, 0, np.iinfo(t).bits, 7, 33)
+            yield f"BitShift {t} left", "BitShift", [a, bits], {"direction": "LEFT"}, a << bits, (), 17
+            yield f"BitShift {t} right", "BitShift", [a, bits], {"direction": "RIGHT"}, a >> bits, (), 17
+        product = [numbers(t, 5, 37), numbers(t, 37, 11)]
+        if t in WIDE:
+            yield f"MatMul {t}", "MatMul", product, {}, wrapped(np.matmul, *product), (), 17
+            yield f"MatMul {t}, constant", "MatMul", product, {}, wrapped(np.matmul, *product), (1,), 17
+            batch = [numbers(t, 2, 3, 5, 7), numbers(t, 3, 7, 4)]
+            yield f"MatMul {t}, batches", "MatMul", batch, {}, wrapped(np.matmul, *batch), (), 17
+            vector = [numbers(t, 7), numbers(t, 7)]
+            yield f"MatMul {t}, vectors", "MatMul", vector, {}, wrapped(np.matmul, *vector), (), 17
+            bias = numbers(t, 11)
+            yield f"Gemm {t}", "Gemm", [product[0], product[1].T.copy(), bias], {"transB": 1}, wrapped(lambda x, y, z: np.matmul(x, y) + z, *product, bias), (), 17
+            yield f"Gemm {t}, alpha", "Gemm", [*product, bias], {"alpha": 2.0, "beta": 3.0}, wrapped(lambda x, y, z: np.matmul(x, y) * 2 + z * 3, *product, bias), (), 17
+        yield f"Einsum {t}", "Einsum", product, {"equation": "ij,jk->ki"}, wrapped(lambda x, y: np.matmul(x, y).T, *product), (), 17
+    for left in ("int8", "uint8"):
+        for right in ("int8", "uint8"):
+            for depth in (3, 257, 300, 1031):
+                a, b = numbers(left, 5, depth), numbers(right, depth, 9)
+                a[1], b[:, 1] = np.iinfo(left).max, np.iinfo(right).max  # The largest sums.
+                a[2], b[:, 2] = np.iinfo(left).min, np.iinfo(right).min
+                expected = a.astype(np.int64) @ b.astype(np.int64)
+                yield f"MatMulInteger {left} {right} {depth}", "MatMulInteger", [a, b], {}, expected.astype(np.int32), (), 17
+                za, zb = np.array(np.iinfo(left).max, left), numbers(right, 9)
+                centred = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
+                yield f"MatMulInteger {left} {right} {depth} zeros", "MatMulInteger", [a, b, za, zb], {}, centred.astype(np.int32), (), 17
+                yield f"MatMulInteger {left} {right} {depth} constant", "MatMulInteger", [a, b, za, zb], {}, centred.astype(np.int32), (1, 3), 17
+    for channels, groups in ((3, 1), (40, 1), (64, 2)):
+        x, w = numbers("uint8", 2, channels, 6, 5), numbers("int8" if groups == 1 else "uint8", 8, channels // groups, 3, 3)
+        x[0], w[0] = 255, np.iinfo(w.dtype).max
+        expected = np.zeros((2, 8, 4, 3), np.int64)
+        for g in range(groups):
+            part = slice(g * channels // groups, (g + 1) * channels // groups)
+            of = slice(g * 8 // groups, (g + 1) * 8 // groups)
+            for i in range(3):
+                for j in range(3):
+                    expected[:, of] += np.einsum("nchw,oc->nohw", x[:, part, i:i + 4, j:j + 3].astype(np.int64) - 3, w[of, :, i, j].astype(np.int64))
+        yield f"ConvInteger {channels} {groups}", "ConvInteger", [x, w, np.array(3, np.uint8)], {"group": groups}, expected.astype(np.int32), (), 17
+
+
+COMPARISONS = {"Less": np.less, "LessOrEqual": np.less_equal, "Greater": np.greater, "GreaterOrEqual": np.greater_equal, "Equal": np.equal}
+
+
+def model_of(op, inputs, attributes, constants, opset, output):
+    names = [f"in{i}" for i in range(len(inputs))]
+    outputs = ["y", "where"] if op == "TopK" else ["y"]
+    given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if i not in constants}
+    graph = helper.make_graph(
+        [helper.make_node(op, names, outputs, **attributes)], "graph",
+        [helper.make_tensor_value_info(name, ONNX[str(value.dtype)], value.shape) for name, value in given.items()],
+        [helper.make_tensor_value_info("y", output, None)],
+        [helper.make_tensor(names[i], ONNX[str(inputs[i].dtype)], inputs[i].shape, inputs[i].tobytes(), raw=True) for i in constants])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), given
+
+
+def check(op, inputs, attributes, expected, constants, opset):
+    """What is wrong; None: nothing."""
+    if expected is None:
+        expected = COMPARISONS[op](*inputs)
+    model, given = model_of(op, inputs, attributes, constants, opset, ONNX[str(expected.dtype)])
+    try:
+        with openhpu.Session(openhpu.compile(model)) as session:
+            found = session.run(given)["y"]
+    except openhpu.Error as error:
+        return f"{error}"
+    if found.dtype == expected.dtype and np.array_equal(found, expected):
+        return None
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"{found.dtype} {found.shape} instead of {expected.dtype} {expected.shape}"
+    at = tuple(np.argwhere(found != expected)[0])
+    return f"{np.count_nonzero(found != expected)} of {found.size} differ: at {tuple(map(int, at))} is {found[at]} instead of {expected[at]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="cases whose name begins so")
+    args = parser.parse_args()
+    tested, failed = 0, 0
+    for name, *case in cases():
+        if not name.startswith(args.only):
+            continue
+        tested += 1
+        wrong = check(*case)
+        if wrong:
+            failed += 1
+            print(f"FAIL  {name}: {wrong}", flush=True)
+    print(f"{tested} cases, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
