@@ -40,7 +40,8 @@ ImportOptions importOptions(const CompileOptions& options) {
 }
 
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
-                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial) {
+                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
+                                        std::map<std::string, NodeOrigin>* origins) {
   registerDialects(context);
   HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
   HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
@@ -48,11 +49,22 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
       model, [&](const std::string& domain, const std::string& op) { return customOps.has(domain, op); }));
   OnnxImporter importer(context, std::move(model), options, customOps);
   StatusOr<OwningModule> module = importer.run();
+  if (origins) *origins = importer.origins();
   if (unsupported) {
-    for (const Issue& issue : importer.issues())
-      if (issue.kind == Issue::Kind::kUnsupported && !issue.op.empty())
-        unsupported->push_back(
-            {issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
+    for (const Issue& issue : importer.issues()) {
+      if (issue.kind != Issue::Kind::kUnsupported) continue;
+      const bool isPart = issue.op.empty();
+      unsupported->push_back({isPart ? issue.part : issue.op,
+                              isPart ? issue.partName : issue.node,
+                              issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")"),
+                              issue.domain,
+                              issue.opset,
+                              {},
+                              {},
+                              issue.help});
+      for (const IssueValue& value : issue.inputs) unsupported->back().inputs.push_back({value.name, value.type});
+      for (const IssueValue& value : issue.outputs) unsupported->back().outputs.push_back({value.name, value.type});
+    }
   }
   if (!module.ok()) {
     if (partial && module.status().code() == StatusCode::kUnimplemented) *partial = importer.takePartial();

@@ -33,6 +33,12 @@ struct ImportOptions {
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.
 ImportOptions importOptions(const CompileOptions& options);
 
+/// Of a node of the model.
+struct NodeOrigin {
+  std::string domain;
+  int64_t opset = 0;
+};
+
 using OwningModule = mlir::OwningOpRef<mlir::ModuleOp>;
 
 /// Loads the dialects that modules of the importer use.
@@ -42,11 +48,12 @@ void registerDialects(mlir::MLIRContext& context);
 /// and op of its node as location: `loc(fused<"Conv">["conv1"])`. Errors: kUnimplemented (unsupported nodes,
 /// also listed in `unsupported`), kInvalidArgument (a broken graph, options that do not fit), and those
 /// of readOnnxModel. After kUnimplemented, `partial` (if not null) is a function of the nodes that could be converted,
-/// for finding more that is unsupported, or null.
+/// for finding more that is unsupported, or null. `origins` (if not null) are those of the model's nodes, by name.
 StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::string& path,
                                         const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported = nullptr,
-                                        OwningModule* partial = nullptr);
+                                        OwningModule* partial = nullptr,
+                                        std::map<std::string, NodeOrigin>* origins = nullptr);
 
 /// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);

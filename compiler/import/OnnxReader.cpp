@@ -171,13 +171,18 @@ StatusOr<GraphDef> readGraph(const onnx::GraphProto& proto, ReadContext& context
   for (const auto& value : proto.output()) graph.outputs.push_back(readValueInfo(value));
   for (const auto& value : proto.value_info()) graph.values.push_back(readValueInfo(value));
   for (const auto& tensor : proto.initializer()) {
-    HPU_ASSIGN(TensorData data,
-               decodeTensor(tensor, context.proto, context.files, strCat("initializer '", tensor.name(), "'")));
-    graph.initializers.push_back(std::move(data));
+    StatusOr<TensorData> data =
+        decodeTensor(tensor, context.proto, context.files, strCat("initializer '", tensor.name(), "'"));
+    if (data.ok())
+      graph.initializers.push_back(std::move(*data));
+    else if (data.status().code() == StatusCode::kUnimplemented)
+      graph.refused.push_back({tensor.name(), data.status().message()});  // Reported with the nodes.
+    else
+      return data.status();
   }
-  if (proto.sparse_initializer_size())
-    return unimplemented(strCat("initializer '", proto.sparse_initializer(0).values().name(),
-                                "' is sparse, which is not supported: export it dense"));
+  for (const auto& sparse : proto.sparse_initializer())
+    graph.refused.push_back({sparse.values().name(), strCat("initializer '", sparse.values().name(),
+                                                            "' is sparse, which is not supported: export it dense")});
   HPU_ASSIGN(graph.nodes, readNodes(proto.node(), context, depth));
   return graph;
 }

@@ -60,6 +60,51 @@ TEST_F(Importer, UnsupportedNodesHideNoOtherFault) {
   EXPECT_EQ(unsupported_.size(), 3u);
 }
 
+TEST_F(Importer, SaysOfEachUnsupportedNodeWhereItIsWhatItReadsAndWhatHelps) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).input("k", ElementType::kI64, {2, 2});
+  builder.node("Rellu", "typo", {"x"}, {"a"}).node("Fused", "own", {"x", "", "k"}, {"c"}, {}, "com.example");
+  builder.node("MatMul", "ints", {"k", "k"}, {"m"}).node("StringSplit", "words", {"a"}, {"w"});
+  builder.output("a").output("c").output("m").output("w");
+  // What is wrong with the options hides none of it.
+  ImportOptions options;
+  options.dims["nowhere"] = 3;
+  auto module = import(builder, options);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(module.status().message(), HasSubstr("no free dimension has this name"));
+  ASSERT_EQ(unsupported_.size(), 4u);
+  const UnsupportedNode& typo = unsupported_[0];
+  EXPECT_EQ(typo.domain, "");
+  EXPECT_EQ(typo.opset, 17);
+  ASSERT_EQ(typo.inputs.size(), 1u);
+  EXPECT_EQ(typo.inputs[0].name, "x");
+  EXPECT_EQ(typo.inputs[0].type, "2x3xf32");
+  ASSERT_EQ(typo.outputs.size(), 1u);
+  EXPECT_EQ(typo.outputs[0].name, "a");
+  EXPECT_THAT(typo.help, HasSubstr("if Relu is meant"));
+  const UnsupportedNode& own = unsupported_[1];
+  EXPECT_EQ(own.domain, "com.example");
+  ASSERT_EQ(own.inputs.size(), 2u);
+  EXPECT_EQ(own.inputs[1].type, "2x2xi64");
+  EXPECT_THAT(own.help, HasSubstr("CompileOptions::plugins"));
+  EXPECT_THAT(unsupported_[2].help, HasSubstr("floats"));
+  EXPECT_THAT(unsupported_[3].help, HasSubstr("on the host"));
+}
+
+TEST_F(Importer, AnUnknownOpsetHidesNoNode) {
+  OnnxBuilder builder(99);
+  builder.input("x", ElementType::kF32, {2, 3}).node("Zork", "odd", {"x"}, {"a"}).node("Relu", "fine", {"a"}, {"b"});
+  builder.output("b");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("opset 99 is not supported"));
+  EXPECT_THAT(module.status().message(), HasSubstr("'odd'"));
+  ASSERT_EQ(unsupported_.size(), 2u);
+  EXPECT_EQ(unsupported_[0].op, "model");
+  EXPECT_EQ(unsupported_[1].opset, 99);
+}
+
 TEST_F(Importer, RefusesIntegerProductsWithAReason) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kI64, {2, 2}).node("MatMul", "product", {"x", "x"}, {"y"}).output("y");
