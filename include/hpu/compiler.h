@@ -97,6 +97,8 @@ struct CompileStats {
   double lowerBoundMmeUs = 0, lowerBoundTpcUs = 0, lowerBoundHbmUs = 0;
   int64_t lowerBoundBytes = 0;  ///< Inputs, constants and outputs: what HBM must move at least.
   bool cacheHit = false;
+  /// Multiply-accumulates of the unfused graph's products and convolutions. 0 when the recipe came from the cache.
+  int64_t macs = 0;
 };
 
 /// One sentence on the node of CompileOptions::explain.

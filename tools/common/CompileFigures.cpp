@@ -30,6 +30,7 @@ void addFigures(Json& json, const CompileResult& result) {
                                          .set("tpc", stats.lowerBoundTpcUs)
                                          .set("hbm", stats.lowerBoundHbmUs));
     json.set("lower_bound_bytes", stats.lowerBoundBytes);
+    json.set("macs", stats.macs);
   }
   json.set("cache_hit", stats.cacheHit);
   json.set("unsupported", Json::array());
