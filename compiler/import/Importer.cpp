@@ -42,8 +42,15 @@ ImportOptions importOptions(const CompileOptions& options) {
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
                                         std::map<std::string, NodeOrigin>* origins) {
-  registerDialects(context);
   HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
+  return importOnnxModule(context, std::move(model), options, unsupported, partial, origins);
+}
+
+StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, const ImportOptions& options,
+                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
+                                        std::map<std::string, NodeOrigin>* origins) {
+  registerDialects(context);
+  const std::string path = model.path;
   HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
   HPU_RETURN_IF_ERROR(inlineFunctions(
       model, [&](const std::string& domain, const std::string& op) { return customOps.has(domain, op); }));
@@ -189,12 +196,14 @@ Status checkModule(ModuleOp module, const std::string& path) {
 
 }  // namespace
 
-StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string& path) {
+namespace {
+
+template <typename Parse>
+StatusOr<OwningModule> importParsed(MLIRContext& context, const std::string& path, Parse parse) {
   registerDialects(context);
   allowForeignDialects(context);
-  HPU_RETURN_IF_ERROR(base::MappedFile::open(path).status());
   ir::DiagnosticCapture capture(&context);
-  OwningModule module = parseSourceFile<ModuleOp>(path, &context);
+  OwningModule module = parse();
   if (!module) {
     std::string message = capture.message(), dialect = foreignDialect(message);
     if (!dialect.empty())
@@ -213,6 +222,18 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
   if (auto name = (*module)->getAttrOfType<StringAttr>("hpu.model"); !name || name.empty())
     (*module)->setAttr("hpu.model", StringAttr::get(&context, programName("", path)));
   return module;
+}
+
+}  // namespace
+
+StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string& path) {
+  HPU_RETURN_IF_ERROR(base::MappedFile::open(path).status());
+  return importParsed(context, path, [&] { return OwningModule(parseSourceFile<ModuleOp>(path, &context)); });
+}
+
+StatusOr<OwningModule> parseMlirModule(MLIRContext& context, std::string_view bytes, const std::string& path) {
+  return importParsed(context, path,
+                      [&] { return OwningModule(parseSourceString<ModuleOp>(bytes, &context, path)); });
 }
 
 std::string coverageDocument() {

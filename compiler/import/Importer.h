@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/OnnxModel.h"
 #include "compiler/interp/Tensor.h"
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -55,6 +56,12 @@ StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::s
                                         OwningModule* partial = nullptr,
                                         std::map<std::string, NodeOrigin>* origins = nullptr);
 
+/// As above from a model that is read already (readOnnxModel, parseOnnxModel).
+StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options,
+                                        std::vector<UnsupportedNode>* unsupported = nullptr,
+                                        OwningModule* partial = nullptr,
+                                        std::map<std::string, NodeOrigin>* origins = nullptr);
+
 /// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);
 
@@ -64,6 +71,8 @@ std::string programName(const std::string& graphName, const std::string& path);
 
 /// Text or bytecode in the hpu dialect.
 StatusOr<OwningModule> importMlirModule(mlir::MLIRContext& context, const std::string& path);
+/// As above from the bytes of a file, which may go afterwards; `path` names it in messages.
+StatusOr<OwningModule> parseMlirModule(mlir::MLIRContext& context, std::string_view bytes, const std::string& path);
 
 /// Whether the file's first bytes are those of MLIR text or bytecode. Errors: those of opening it.
 StatusOr<bool> isMlirFile(const std::string& path);

@@ -264,7 +264,8 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   }
   if (convertSequence(node, inputs)) return;
   const OpRow* row = findRow(node.op, node.domain);
-  if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0]->constant)
+  if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0] &&
+      inputs[0]->constant)
     return convertIf(node, *inputs[0]);
   if (!row && customOps_.has(node.domain, node.op))
     return isPoisoned ? poison(node) : convertCustom(node, inputs, standsIn);
