@@ -58,9 +58,11 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, c
   StatusOr<OwningModule> module = importer.run();
   if (origins) *origins = importer.origins();
   if (unsupported) {
-    for (const Issue& issue : importer.issues()) {
+    for (Issue issue : importer.issues()) {
       if (issue.kind != Issue::Kind::kUnsupported) continue;
       const bool isPart = issue.op.empty();
+      if (isPart && issue.part.empty()) issue.part = "model";
+      if (issue.help.empty()) issue.help = "export the model in another form: the reason says what stands in the way";
       unsupported->push_back({isPart ? issue.part : issue.op,
                               isPart ? issue.partName : issue.node,
                               issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")"),
@@ -232,8 +234,7 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
 }
 
 StatusOr<OwningModule> parseMlirModule(MLIRContext& context, std::string_view bytes, const std::string& path) {
-  return importParsed(context, path,
-                      [&] { return OwningModule(parseSourceString<ModuleOp>(bytes, &context, path)); });
+  return importParsed(context, path, [&] { return OwningModule(parseSourceString<ModuleOp>(bytes, &context, path)); });
 }
 
 std::string coverageDocument() {

@@ -3,8 +3,8 @@
 // [--write-samples FOLDER] [FILE|FOLDER...]` gives it the target's samples and the files, then for
 // N seconds (0 when not said), and at least --count times, random mutations of them.
 // The one thing to know: a child process runs the inputs; when it ends before its time, by a
-// signal, a sanitizer's exit, or because an input hangs, that input is in fuzz_NAME_crash.bin. With --keep-going another
-// child goes on with other mutations, and the files are fuzz_NAME_crash1.bin and so on, at most 100.
+// signal, a sanitizer's exit, or because an input hangs, that input is in fuzz_NAME_crash.bin. With --keep-going
+// another child goes on with other mutations, and the files are fuzz_NAME_crash1.bin and so on, at most 100.
 #pragma once
 
 #include <sys/mman.h>
@@ -186,7 +186,8 @@ inline bool supervise(pid_t child, Running& running, const std::string& name, ui
     }
     ::usleep(10000);
   }
-  std::string input = running.input(), path = "fuzz_" + name + "_crash" + (number ? std::to_string(number) : "") + ".bin";
+  std::string input = running.input(),
+              path = "fuzz_" + name + "_crash" + (number ? std::to_string(number) : "") + ".bin";
   Status written = base::writeFileAtomic(path, input.data(), input.size());
   std::fprintf(stderr, "the target %s; its input is in %s\n", what.c_str(),
                written.ok() ? path.c_str() : written.message().c_str());

@@ -2,6 +2,7 @@
 // Fuzz target: any text (or bytecode) is an error or a module in the hpu dialect that verifies, through both doors: hpu
 // itself, and tosa and linalg. It stops after import.
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -17,7 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   hpu::StatusOr<hpu::importer::OwningModule> module = hpu::importer::parseMlirModule(*context, text, "fuzz.mlir");
   if (!module.ok()) {
-    if (module.status().message().empty() || module.status().code() == hpu::StatusCode::kInternal) std::abort();
+    if (module.status().message().empty() || module.status().code() == hpu::StatusCode::kInternal) {
+      std::fprintf(stderr, "%s\n", module.status().message().c_str());
+      std::abort();
+    }
     return 0;
   }
   if (mlir::failed(mlir::verify(module->get()))) std::abort();

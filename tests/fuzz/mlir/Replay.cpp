@@ -8,7 +8,8 @@ std::vector<std::string> texts() {
   std::vector<std::string> out;
   std::error_code error;
   for (const char* folder : {"/tests/lit", "/tests/data", "/docs", "/tests/unit"})
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(HPU_SOURCE_DIR + std::string(folder), error)) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(HPU_SOURCE_DIR + std::string(folder), error)) {
       if (entry.path().extension() != ".mlir") continue;
       auto bytes = hpu::base::readFile(entry.path().string());
       if (!bytes.ok()) std::abort();
@@ -33,7 +34,8 @@ std::vector<std::string> texts() {
       "  return %0 : tensor<8x2xf32>\n}\n");
   out.push_back(
       "func.func @main(%x: tensor<4x6xf32>, %i: tensor<4xf32>) -> tensor<4xf32> {\n"
-      "  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = "
+      "  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], "
+      "iterator_types = "
       "[\"parallel\", \"reduction\"]} ins(%x : tensor<4x6xf32>) outs(%i : tensor<4xf32>) {\n"
       "  ^bb0(%a: f32, %b: f32):\n    %s = arith.addf %a, %b : f32\n    linalg.yield %s : f32\n  } -> tensor<4xf32>\n"
       "  return %0 : tensor<4xf32>\n}\n");
@@ -41,7 +43,8 @@ std::vector<std::string> texts() {
       "func.func @main(%x: tensor<4x6xf32>, %y: tensor<6x5xf32>) -> tensor<4x5xf32> {\n"
       "  %c = arith.constant 0.0 : f32\n  %e = tensor.empty() : tensor<4x5xf32>\n"
       "  %f = linalg.fill ins(%c : f32) outs(%e : tensor<4x5xf32>) -> tensor<4x5xf32>\n"
-      "  %0 = linalg.matmul ins(%x, %y : tensor<4x6xf32>, tensor<6x5xf32>) outs(%f : tensor<4x5xf32>) -> tensor<4x5xf32>\n"
+      "  %0 = linalg.matmul ins(%x, %y : tensor<4x6xf32>, tensor<6x5xf32>) outs(%f : tensor<4x5xf32>) -> "
+      "tensor<4x5xf32>\n"
       "  return %0 : tensor<4x5xf32>\n}\n");
   return out;
 }

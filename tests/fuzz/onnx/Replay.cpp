@@ -25,9 +25,9 @@ std::vector<std::string> models() {
 }
 
 int64_t hardNumber(Random& random) {
-  static constexpr int64_t kNumbers[] = {0,         1,          -1,        2,         3,         7,         8,
-                                         9,         63,         64,        65,        255,       1024,      INT32_MAX,
-                                         INT32_MIN, INT64_MAX,  INT64_MIN, 1LL << 40, 1LL << 32, -(1LL << 40)};
+  static constexpr int64_t kNumbers[] = {0,         1,         -1,        2,         3,         7,           8,
+                                         9,         63,        64,        65,        255,       1024,        INT32_MAX,
+                                         INT32_MIN, INT64_MAX, INT64_MIN, 1LL << 40, 1LL << 32, -(1LL << 40)};
   return random() % 4 ? static_cast<int64_t>(random() % 6) - 1 : kNumbers[random() % std::size(kNumbers)];
 }
 
