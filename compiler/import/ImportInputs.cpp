@@ -52,8 +52,15 @@ std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
   for (const RefusedInitializer& refused : model_.graph.refused) initializers.insert(refused.name);
   std::vector<const ValueInfo*> inputs;
   for (const ValueInfo& input : model_.graph.inputs)
-    if (!initializers.count(input.name) && !options_.constants.count(input.name)) inputs.push_back(&input);
+    if ((!initializers.count(input.name) || isGivenLate(input.name)) && !options_.constants.count(input.name))
+      inputs.push_back(&input);
   return inputs;
+}
+
+bool OnnxImporter::isGivenLate(const std::string& initializer) const {
+  return options_.shapes.count(initializer) && llvm::any_of(model_.graph.inputs, [&](const ValueInfo& input) {
+           return input.name == initializer;
+         });
 }
 
 Status OnnxImporter::bindOptions() {

@@ -113,6 +113,7 @@ StatusOr<OwningModule> OnnxImporter::run() {
 
 void OnnxImporter::addInitializers(const GraphDef& graph) {
   for (const TensorData& data : graph.initializers) {
+    if (&graph == &model_.graph && isGivenLate(data.name)) continue;
     ImportedValue& value = values_[data.name];
     value = {};
     value.name = data.name;

@@ -258,6 +258,50 @@ TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
   EXPECT_GT(refused, 100);
 }
 
+/// What the fuzz targets found: each crashed.
+TEST_F(Importer, OperandsOfTheWrongRankOrTypeAreRefused) {
+  const auto refusal = [&](auto fill) {
+    OnnxBuilder builder(20);
+    fill(builder);
+    auto module = import(builder.output("y"));
+    return module.ok() ? std::string("accepted") : module.status().message();
+  };
+  EXPECT_THAT(refusal([](OnnxBuilder& b) { b.input("x", ElementType::kF32, {}).node("DFT", "dft", {"x"}, {"y"}); }),
+              HasSubstr("DFT 'dft'"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {5}).input("l", ElementType::kI64, {});
+                b.node("SoftmaxCrossEntropyLoss", "loss", {"x", "l"}, {"y"});
+              }),
+              HasSubstr("its labels are a scalar"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {2, 1, 3}).input("w", ElementType::kI8, {1, 4, 3});
+                b.input("r", ElementType::kF32, {1, 4, 4}).node("RNN", "rnn", {"x", "w", "r"}, {"y"});
+              }),
+              HasSubstr("different types"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {2, 1, 3}).input("w", ElementType::kF32, {1, "m", 3});
+                b.input("r", ElementType::kF32, {1, 4, 4}).node("RNN", "rnn", {"x", "w", "r"}, {"y"});
+              }),
+              HasSubstr("free dimension"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) { b.node("If", "branch", {""}, {"y"}); }), HasSubstr("If 'branch'"));
+}
+
+TEST_F(Importer, AUnitIsVerifiedAfterWhatIsInIt) {
+  const std::string type = "(tensor<1x1x4x4xf32>, tensor<1x1x1x1xf32>) -> tensor<1x1x4x4xf32>";
+  auto module =
+      parseMlirModule(*context_,
+                      "func.func @main(%x: tensor<1x1x4x4xf32>, %w: tensor<1x1x1x1xf32>) -> tensor<1x1x4x4xf32> {\n"
+                      "  %0 = \"hpu.bundle\"(%x, %w) ({\n  ^bb0(%a: tensor<1x1x4x4xf32>, %b: tensor<1x1x1x1xf32>):\n"
+                      "    %1 = \"hpu.conv2d\"(%a, %b) : " +
+                          type +
+                          "\n    \"hpu.yield\"(%1) : (tensor<1x1x4x4xf32>) -> ()\n"
+                          "  }) : " +
+                          type + "\n  return %0 : tensor<1x1x4x4xf32>\n}\n",
+                      "unit.mlir");
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(Importer, RefusesOtherDialectsByName) {
   std::string path = folder_.file("other.mlir");
   std::ofstream(path) << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = stablehlo.abs %x : "
