@@ -58,9 +58,8 @@ std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
 }
 
 bool OnnxImporter::isGivenLate(const std::string& initializer) const {
-  return options_.shapes.count(initializer) && llvm::any_of(model_.graph.inputs, [&](const ValueInfo& input) {
-           return input.name == initializer;
-         });
+  return options_.shapes.count(initializer) &&
+         llvm::any_of(model_.graph.inputs, [&](const ValueInfo& input) { return input.name == initializer; });
 }
 
 Status OnnxImporter::bindOptions() {

@@ -38,8 +38,8 @@ class OnnxImporter {
   /// they give some.
   bool nameValues(const ValueInfo& info, ImportedValue& value);
   std::vector<const ValueInfo*> realInputs() const;
-  /// An initializer that the graph lists as an input, too, and that the options name in `shapes`: launches give it. Without
-  /// that it is a constant, as nearly everybody wants of a file whose IR version (below 4) lists every weight.
+  /// An initializer that the graph lists as an input, too, and that the options name in `shapes`: launches give it.
+  /// Without that it is a constant, as nearly everybody wants of a file whose IR version (below 4) lists every weight.
   bool isGivenLate(const std::string& initializer) const;
 
   /// Sequences among the model's inputs become their elements; joinSequences() makes values of these.

@@ -207,7 +207,9 @@ TEST_F(Importer, KeepsTheCoverageDocumentOfMlir) {
 TEST_F(Importer, AnInitializerThatIsAnInputIsGivenAtRunTimeWhenShapesNameIt) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kF32, {3}).input("w", ElementType::kF32, {3}).floats("w", {3}, {1, 2, 3});
-  builder.floats("plain", {3}, {1, 2, 3}).node("Add", "add", {"x", "w"}, {"s"}).node("Add", "more", {"s", "plain"}, {"y"});
+  builder.floats("plain", {3}, {1, 2, 3})
+      .node("Add", "add", {"x", "w"}, {"s"})
+      .node("Add", "more", {"s", "plain"}, {"y"});
   builder.output("y");
   auto constant = import(builder);
   ASSERT_TRUE(constant.ok()) << constant.status().message();
