@@ -35,6 +35,7 @@ void setLoss(NodeContext& node, Value logs, mlir::Type element) {
   if (node.rank(logs) != rank + 1)
     return node.invalid("its labels have rank " + std::to_string(rank) + ", and its scores " +
                         std::to_string(node.rank(logs)) + ": they have one dimension more, of classes");
+  if (rank == 0) return node.invalid("its labels are a scalar; they have a dimension for the batch at least");
   const Labels labels = labelsOf(node, given);
   llvm::SmallVector<SymDim> sizes = sizesOf(node, given), column = sizes;
   if (!labels.classes) return;

@@ -100,6 +100,13 @@ void convertRecurrent(NodeContext& node, Cell cell) {
   if (!node.isFloat(operands[kX])) return node.invalid("needs floats");
   for (size_t i : {kX, kW, kR})
     if (NodeContext::rank(operands[i]) != 3) return node.invalid("X, W and R must be of rank 3");
+  for (size_t i : {kW, kR, kBias, kH, kC, kPeephole}) {
+    if (!operands[i]) continue;
+    if (NodeContext::typeOf(operands[i]).getElementType() != NodeContext::typeOf(operands[kX]).getElementType())
+      return node.invalid("its operands are of different types");
+    if (i != kH && i != kC && !NodeContext::typeOf(operands[i]).hasStaticShape())
+      return node.needsSize("weights of a free dimension");
+  }
   llvm::ArrayRef<int64_t> x = NodeContext::typeOf(operands[kX]).getShape();
   const int64_t steps = x[isBatchFirst ? 1 : 0], batch = x[isBatchFirst ? 0 : 1], inputs = x[2];
   if (mlir::ShapedType::isDynamic(steps))
@@ -139,6 +146,7 @@ void convertRecurrent(NodeContext& node, Cell cell) {
            ofDirection(e, hs, d), ofDirection(e, cs, d), ofDirection(e, in[kPeephole], d)},
           own);
       auto with = [&](hpu::Value v, int64_t dim) {  // A dimension of the direction.
+        if (!v.handle) return hpu::Value{};
         Shape shape = e.shape(v);
         shape.insert(shape.begin() + dim, 1);
         return e.reshape(v, shape);

@@ -97,7 +97,7 @@ std::optional<int64_t> lengthOf(NodeContext& node, size_t input, int64_t otherwi
 void convertDft(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
-  const int64_t rank = node.rank(x), parts = node.typeOf(x).getDimSize(rank - 1);
+  const int64_t rank = node.rank(x), parts = rank > 0 ? node.typeOf(x).getDimSize(rank - 1) : 0;
   if (!node.isFloat(x)) return node.invalid("its input must be floats");
   if (rank < 2 || (parts != 1 && parts != 2))
     return node.invalid("its input's last dimension must be 1 (real) or 2 (real and imaginary part)");

@@ -42,6 +42,7 @@ Producers findProducers(const GraphDef& graph, GraphFaults& faults) {
             graphIssue(strCat("the initializer '", tensor.name, "' is defined twice; export the model again")));
     producers.emplace(tensor.name, kGraphInput);  // An input of this name is the initializer's older form.
   }
+  for (const RefusedInitializer& refused : graph.refused) producers.emplace(refused.name, kGraphInput);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::string& output : graph.nodes[i].outputs)
       if (!output.empty() && !producers.emplace(output, i).second)

@@ -186,6 +186,7 @@ std::optional<std::vector<ImportedValue>> OnnxImporter::runBody(const NodeDef& n
     values_[body.inputs[i].name] = arguments[i];
     if (values_[body.inputs[i].name].name.empty()) values_[body.inputs[i].name].name = body.inputs[i].name;
   }
+  walked_.insert(&body);
   addInitializers(body);
   const size_t before = issues_.size();
   convertNodes(body.nodes);

@@ -49,10 +49,17 @@ std::string shapeOption(const std::string& input, const Shape& shape) {
 std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
   std::set<std::string> initializers;
   for (const TensorData& data : model_.graph.initializers) initializers.insert(data.name);
+  for (const RefusedInitializer& refused : model_.graph.refused) initializers.insert(refused.name);
   std::vector<const ValueInfo*> inputs;
   for (const ValueInfo& input : model_.graph.inputs)
-    if (!initializers.count(input.name) && !options_.constants.count(input.name)) inputs.push_back(&input);
+    if ((!initializers.count(input.name) || isGivenLate(input.name)) && !options_.constants.count(input.name))
+      inputs.push_back(&input);
   return inputs;
+}
+
+bool OnnxImporter::isGivenLate(const std::string& initializer) const {
+  return options_.shapes.count(initializer) &&
+         llvm::any_of(model_.graph.inputs, [&](const ValueInfo& input) { return input.name == initializer; });
 }
 
 Status OnnxImporter::bindOptions() {
@@ -73,19 +80,18 @@ Status OnnxImporter::bindOptions() {
   auto bind = [&](const std::string& name, int64_t size, const std::string& from) -> Status {
     // A value that sizes follow from may be any: an end that counts from the end.
     const bool isValue = llvm::any_of(valueSizes_, [&](const ValueSize& value) { return value.symbol == name; });
-    if (size < 0 && !isValue)
-      return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
+    if (size < 0 && !isValue) return invalidArgument(strCat(from, " gives '", name, "' the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
     if (!isNew && slot->second != size)
-      return invalidArgument(strCat("'", model_.path, "': ", from, " gives the free dimension '", name, "' the size ",
-                                    size, ", another option ", slot->second));
+      return invalidArgument(
+          strCat(from, " gives the free dimension '", name, "' the size ", size, ", another option ", slot->second));
     return okStatus();
   };
   for (const auto& [name, size] : options_.dims) {
     if (lengths.count(name)) continue;
     const std::string option = base::optionEntries("dims", {{name, std::to_string(size)}});
     if (!declared.count(name))
-      return invalidArgument(strCat("'", model_.path, "': ", option, ": no free dimension has this name (there ",
+      return invalidArgument(strCat(option, ": no free dimension has this name (there ",
                                     "are: ", listNames(declared, [](const std::string& n) { return n; }), ")"));
     HPU_RETURN_IF_ERROR(bind(name, size, option));
   }
@@ -93,19 +99,19 @@ Status OnnxImporter::bindOptions() {
     auto input = llvm::find_if(inputs, [&](const ValueInfo* info) { return info->name == name; });
     const std::string option = shapeOption(name, shape);
     if (input == inputs.end())
-      return invalidArgument(strCat("'", model_.path, "': ", option, ": no input has this name (there are: ",
+      return invalidArgument(strCat(option, ": no input has this name (there are: ",
                                     listNames(inputs, [](const ValueInfo* info) { return info->name; }), ")"));
     const ValueInfo& info = **input;
     if (!info.hasShape) continue;  // The option is all that is known.
     if (info.shape.size() != shape.size())
-      return invalidArgument(strCat("'", model_.path, "': ", option, ": the model declares ", describe(info)));
+      return invalidArgument(strCat(option, ": the model declares ", describe(info)));
     for (size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] == kDynamic) continue;
       if (info.shape[i].size == kDynamic) {
         HPU_RETURN_IF_ERROR(bind(freeName(info, i), shape[i], option));
       } else if (info.shape[i].size != shape[i]) {
-        return invalidArgument(strCat("'", model_.path, "': ", option, ": dimension ", i, " cannot be ", shape[i],
-                                      ", the model fixes it to ", info.shape[i].size, " (", describe(info), ")"));
+        return invalidArgument(strCat(option, ": dimension ", i, " cannot be ", shape[i], ", the model fixes it to ",
+                                      info.shape[i].size, " (", describe(info), ")"));
       }
     }
   }
@@ -215,8 +221,9 @@ void OnnxImporter::addInputs() {
     StatusOr<RankedTensorType> type = inputType(*info);
     if (!type.ok()) {
       bool unsupported = type.status().code() == StatusCode::kUnimplemented;
-      issues_.push_back(
-          {unsupported ? Issue::Kind::kUnsupported : Issue::Kind::kInvalid, "", "", "", type.status().message()});
+      Issue issue{unsupported ? Issue::Kind::kUnsupported : Issue::Kind::kInvalid, "", "", "", type.status().message()};
+      if (unsupported) describePart(issue, "input", *info);
+      issues_.push_back(std::move(issue));
       lost_.insert(info->name);
       continue;
     }

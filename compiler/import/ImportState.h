@@ -47,6 +47,10 @@ struct ImportedValue {
   bool standsIn = false;
 };
 
+struct IssueValue {
+  std::string name, type;
+};
+
 /// A node that could not be imported, or another fault of the graph.
 struct Issue {
   enum class Kind { kUnsupported, kInvalid, kFreeDimension };
@@ -55,6 +59,12 @@ struct Issue {
   std::string details;   ///< "opset 13, f32".
   std::string reason;
   std::vector<std::string> names = {};  ///< Of a free dimension: those that the node's inputs depend on.
+  /// Of what is unsupported, for UnsupportedNode: of a fault of the whole graph `part` and `partName` say which part it
+  /// is ("input", "x").
+  std::string part = {}, partName = {}, domain = {};
+  int64_t opset = 0;
+  std::vector<IssueValue> inputs = {}, outputs = {};
+  std::string help = {};
 };
 
 }  // namespace hpu::importer

@@ -40,19 +40,40 @@ ImportOptions importOptions(const CompileOptions& options) {
 }
 
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
-                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial) {
-  registerDialects(context);
+                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
+                                        std::map<std::string, NodeOrigin>* origins) {
   HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
+  return importOnnxModule(context, std::move(model), options, unsupported, partial, origins);
+}
+
+StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, const ImportOptions& options,
+                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
+                                        std::map<std::string, NodeOrigin>* origins) {
+  registerDialects(context);
+  const std::string path = model.path;
   HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
   HPU_RETURN_IF_ERROR(inlineFunctions(
       model, [&](const std::string& domain, const std::string& op) { return customOps.has(domain, op); }));
   OnnxImporter importer(context, std::move(model), options, customOps);
   StatusOr<OwningModule> module = importer.run();
+  if (origins) *origins = importer.origins();
   if (unsupported) {
-    for (const Issue& issue : importer.issues())
-      if (issue.kind == Issue::Kind::kUnsupported && !issue.op.empty())
-        unsupported->push_back(
-            {issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
+    for (Issue issue : importer.issues()) {
+      if (issue.kind != Issue::Kind::kUnsupported) continue;
+      const bool isPart = issue.op.empty();
+      if (isPart && issue.part.empty()) issue.part = "model";
+      if (issue.help.empty()) issue.help = "export the model in another form: the reason says what stands in the way";
+      unsupported->push_back({isPart ? issue.part : issue.op,
+                              isPart ? issue.partName : issue.node,
+                              issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")"),
+                              issue.domain,
+                              issue.opset,
+                              {},
+                              {},
+                              issue.help});
+      for (const IssueValue& value : issue.inputs) unsupported->back().inputs.push_back({value.name, value.type});
+      for (const IssueValue& value : issue.outputs) unsupported->back().outputs.push_back({value.name, value.type});
+    }
   }
   if (!module.ok()) {
     if (partial && module.status().code() == StatusCode::kUnimplemented) *partial = importer.takePartial();
@@ -177,12 +198,14 @@ Status checkModule(ModuleOp module, const std::string& path) {
 
 }  // namespace
 
-StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string& path) {
+namespace {
+
+template <typename Parse>
+StatusOr<OwningModule> importParsed(MLIRContext& context, const std::string& path, Parse parse) {
   registerDialects(context);
   allowForeignDialects(context);
-  HPU_RETURN_IF_ERROR(base::MappedFile::open(path).status());
   ir::DiagnosticCapture capture(&context);
-  OwningModule module = parseSourceFile<ModuleOp>(path, &context);
+  OwningModule module = parse();
   if (!module) {
     std::string message = capture.message(), dialect = foreignDialect(message);
     if (!dialect.empty())
@@ -201,6 +224,17 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
   if (auto name = (*module)->getAttrOfType<StringAttr>("hpu.model"); !name || name.empty())
     (*module)->setAttr("hpu.model", StringAttr::get(&context, programName("", path)));
   return module;
+}
+
+}  // namespace
+
+StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string& path) {
+  HPU_RETURN_IF_ERROR(base::MappedFile::open(path).status());
+  return importParsed(context, path, [&] { return OwningModule(parseSourceFile<ModuleOp>(path, &context)); });
+}
+
+StatusOr<OwningModule> parseMlirModule(MLIRContext& context, std::string_view bytes, const std::string& path) {
+  return importParsed(context, path, [&] { return OwningModule(parseSourceString<ModuleOp>(bytes, &context, path)); });
 }
 
 std::string coverageDocument() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/OnnxModel.h"
 #include "compiler/interp/Tensor.h"
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -33,6 +34,12 @@ struct ImportOptions {
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.
 ImportOptions importOptions(const CompileOptions& options);
 
+/// Of a node of the model.
+struct NodeOrigin {
+  std::string domain;
+  int64_t opset = 0;
+};
+
 using OwningModule = mlir::OwningOpRef<mlir::ModuleOp>;
 
 /// Loads the dialects that modules of the importer use.
@@ -42,11 +49,18 @@ void registerDialects(mlir::MLIRContext& context);
 /// and op of its node as location: `loc(fused<"Conv">["conv1"])`. Errors: kUnimplemented (unsupported nodes,
 /// also listed in `unsupported`), kInvalidArgument (a broken graph, options that do not fit), and those
 /// of readOnnxModel. After kUnimplemented, `partial` (if not null) is a function of the nodes that could be converted,
-/// for finding more that is unsupported, or null.
+/// for finding more that is unsupported, or null. `origins` (if not null) are those of the model's nodes, by name.
 StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::string& path,
                                         const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported = nullptr,
-                                        OwningModule* partial = nullptr);
+                                        OwningModule* partial = nullptr,
+                                        std::map<std::string, NodeOrigin>* origins = nullptr);
+
+/// As above from a model that is read already (readOnnxModel, parseOnnxModel).
+StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options,
+                                        std::vector<UnsupportedNode>* unsupported = nullptr,
+                                        OwningModule* partial = nullptr,
+                                        std::map<std::string, NodeOrigin>* origins = nullptr);
 
 /// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);
@@ -57,6 +71,8 @@ std::string programName(const std::string& graphName, const std::string& path);
 
 /// Text or bytecode in the hpu dialect.
 StatusOr<OwningModule> importMlirModule(mlir::MLIRContext& context, const std::string& path);
+/// As above from the bytes of a file, which may go afterwards; `path` names it in messages.
+StatusOr<OwningModule> parseMlirModule(mlir::MLIRContext& context, std::string_view bytes, const std::string& path);
 
 /// Whether the file's first bytes are those of MLIR text or bytecode. Errors: those of opening it.
 StatusOr<bool> isMlirFile(const std::string& path);

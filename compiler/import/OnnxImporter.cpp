@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/OnnxImporter.h"
 
-#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
@@ -34,7 +33,6 @@ constexpr int64_t kGeneratedBytes = int64_t{512} << 20;
 /// Of one program: phases take time in proportion to its operations and to the product of operands, so both have a
 /// limit. Language models of a hundred layers have some 5000.
 constexpr int64_t kMostOps = 8192;
-constexpr size_t kMostOperands = 4096;  // And inputs and outputs of the model.
 
 /// Elements that folding may compute, beside a number in proportion to the file's constants (see interp::foldingWork).
 constexpr int64_t kFoldWork = int64_t{1} << 25, kFoldWorkPerElement = 16;
@@ -58,14 +56,14 @@ StatusOr<OwningModule> OnnxImporter::run() {
   auto opset = model_.opsets.find("");
   // A model of other domains only: its nodes are reported one by one.
   opset_ = opset == model_.opsets.end() ? kNewestOpset : opset->second;
-  if (opset_ < 1 || opset_ > kNewestOpset)
-    return unimplemented(strCat("'", model_.path, "': opset ", opset_, " is not supported (1 to ", kNewestOpset,
-                                " are); export with opset_version=17"));
   GraphFaults faults = checkGraph(model_);
   issues_ = std::move(faults.issues);
   lost_ = std::move(faults.lost);
-
-  if (Status interface = checkInterface(); !interface.ok()) return issues_.empty() ? interface : failure();
+  // What is wrong with the model as a whole is told with what is unsupported of its nodes; other faults of these may
+  // follow from it.
+  checkOpset();
+  checkInterface();
+  size_t wholeFaults = issues_.size();
 
   const StringAttr name = builder_.getStringAttr(programName(model_.graph.name, model_.path));
   Location location = NameLoc::get(name);
@@ -77,7 +75,11 @@ StatusOr<OwningModule> OnnxImporter::run() {
 
   expandSequences();
   valueSizes_ = findValueSizes(model_.graph, realInputs());
-  if (Status bound = bindOptions(); !bound.ok()) return issues_.empty() ? bound : failure();
+  if (Status bound = bindOptions(); !bound.ok()) {
+    issues_.push_back({Issue::Kind::kInvalid, "", "", "", bound.message()});
+    wholeFaults = issues_.size();
+    followsFromWhole_ = true;
+  }
   addInputs();
   joinSequences();
   addInitializers(model_.graph);
@@ -87,6 +89,7 @@ StatusOr<OwningModule> OnnxImporter::run() {
   }
   collectUses(model_.graph);
   for (const ValueInfo& value : model_.graph.values) declared_[value.name] = &value;
+  for (const ValueInfo& value : model_.graph.outputs) declaredOutputs_[value.name] = &value;
   for (const ValueInfo& output : model_.graph.outputs) usedNames_.insert(output.name);
   foldWork_ = kFoldWork;
   for (const TensorData& data : model_.graph.initializers)
@@ -95,33 +98,34 @@ StatusOr<OwningModule> OnnxImporter::run() {
   if (support::isCancelled()) return support::cancelledStatus();
   if (Status size = checkSize(); !size.ok() && issues_.empty()) return size;
   addOutputs();
+  if (followsFromWhole_) {
+    auto rest = std::remove_if(issues_.begin() + static_cast<ptrdiff_t>(wholeFaults), issues_.end(),
+                               [](const Issue& issue) { return issue.kind != Issue::Kind::kUnsupported; });
+    issues_.erase(rest, issues_.end());
+  }
   if (!issues_.empty()) return failure();
   HPU_RETURN_IF_ERROR(resolveDataSizes(*module_).withContext(strCat("'", model_.path, "'")));
   removeDeadOps();
   return std::move(module_);
 }
 
-Status OnnxImporter::checkInterface() const {
-  auto refuse = [&](size_t count, const std::string& what) {
-    return unimplemented(strCat("'", model_.path, "': ", what, " ", count, ", at most ", kMostOperands,
-                                " are possible; export the model with fewer, larger tensors"));
-  };
-  if (const size_t inputs = realInputs().size(); inputs > kMostOperands)
-    return refuse(inputs, "the number of the model's inputs is");
-  if (model_.graph.outputs.size() > kMostOperands)
-    return refuse(model_.graph.outputs.size(), "the number of the model's outputs is");
-  return okStatus();
-}
-
 // ---- nodes -------------------------------------------------------------------------------------
 
 void OnnxImporter::addInitializers(const GraphDef& graph) {
   for (const TensorData& data : graph.initializers) {
+    if (&graph == &model_.graph && isGivenLate(data.name)) continue;
     ImportedValue& value = values_[data.name];
     value = {};
     value.name = data.name;
     value.constant = tensorOfData(data);
     value.isFourBits = data.isFourBits;
+  }
+  for (const RefusedInitializer& refused : graph.refused) {
+    reportInitializer(refused);
+    ImportedValue& value = values_[refused.name];
+    value = {};
+    value.name = refused.name;
+    value.poisoned = true;
   }
 }
 
@@ -139,7 +143,10 @@ void OnnxImporter::collectUses(const GraphDef& graph) {
 void OnnxImporter::convertNodes(const std::vector<NodeDef>& nodes) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     // What has too many is refused, with the problems up to here; now and then is enough to see it in time.
-    if (i % 1024 == 1023 && isTooLarge()) return;
+    if (i % 1024 == 1023 && isTooLarge()) {
+      for (; i < nodes.size(); ++i) look(nodes[i]);
+      return;
+    }
     if (support::isCancelled()) return;
     convertNode(nodes[i]);
   }
@@ -159,39 +166,6 @@ Status OnnxImporter::checkSize() {
       strCat("'", model_.path, "': the model has more than ", kMostOps,
              " operations (a Concat counts as one for each further input); one program has at most that many: cut the "
              "model into parts"));
-}
-
-void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string reason) {
-  std::string details = strCat("opset ", opsetOf(node));
-  for (const std::string& input : node.inputs) {
-    auto value = values_.find(input);
-    if (value == values_.end()) continue;
-    if (value->second.value)
-      details += ", " + ir::typeToString(NodeContext::typeOf(value->second.value));
-    else if (value->second.constant)
-      details += ", " + value->second.constant->type().toString();
-    else
-      continue;
-    break;
-  }
-  std::vector<std::string> names;
-  auto add = [&](const std::optional<shape::DimExpr>& size) {
-    if (size)
-      for (const std::string& name : size->symbols()) names.push_back(name);
-  };
-  for (const std::string& input : node.inputs) {
-    auto value = values_.find(input);
-    if (value == values_.end() || kind != Issue::Kind::kFreeDimension) continue;
-    if (value->second.elements) llvm::for_each(value->second.elements->values, add);
-    if (value->second.value) llvm::for_each(NodeContext::dims(NodeContext::typeOf(value->second.value)), add);
-  }
-  // No option gives a size to these.
-  for (const std::string& name : names)
-    if (hasDataSize(DimExpr::symbol(name)) && kind == Issue::Kind::kFreeDimension) {
-      kind = Issue::Kind::kUnsupported;
-      reason += strCat(" that depends on data (", name, ")");
-    }
-  issues_.push_back({kind, node.name, node.op, std::move(details), std::move(reason), std::move(names)});
 }
 
 bool OnnxImporter::readsData(const NodeDef& node) const {
@@ -294,23 +268,8 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   const OpRow* row = findRow(node.op, node.domain);
   if (!row && customOps_.has(node.domain, node.op))
     return isPoisoned ? poison(node) : convertCustom(node, inputs, standsIn);
-  if (!row) {
-    std::string reason = !node.domain.empty() && node.domain != "com.microsoft"
-                             ? strCat("ops of the domain '", node.domain, "' are not supported; ",
-                                      base::optionName("plugins"), " gives a file of custom ops")
-                             : std::string("the op is not supported");
+  if (std::string reason = refusal(node, row); !reason.empty()) {
     report(node, Issue::Kind::kUnsupported, std::move(reason));
-    return poison(node);
-  }
-  if (node.domain.empty() && (opsetOf(node) < row->minOpset || opsetOf(node) > row->maxOpset)) {
-    report(node, Issue::Kind::kUnsupported,
-           strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17"));
-    return poison(node);
-  }
-  if (std::max(node.inputs.size(), node.outputs.size()) > kMostOperands) {
-    report(node, Issue::Kind::kUnsupported,
-           strCat("it has ", node.inputs.size(), " inputs and ", node.outputs.size(), " outputs, at most ",
-                  kMostOperands, " are possible"));
     return poison(node);
   }
   if (generatedBytes_ > kGeneratedBytes) return poison(node);  // Reported already.
@@ -479,45 +438,6 @@ OwningModule OnnxImporter::takePartial() {
   function_->removeAttr(function_.getArgAttrsAttrName());
   function_.setType(builder_.getFunctionType(block.getArgumentTypes(), types));
   return std::move(module_);
-}
-
-Status OnnxImporter::failure() const {
-  constexpr size_t kMostIssues = 200;
-  auto describe = [&](const Issue& issue) {
-    std::string text;
-    if (!issue.node.empty()) {
-      text = strCat(issue.op, " '", issue.node, "'");
-      if (!issue.details.empty()) text += strCat(" (", issue.details, ")");
-      text += ": ";
-    }
-    text += issue.reason;
-    text = base::clipped(std::move(text));  // Names in a damaged file may have any length.
-    return text;
-  };
-  bool unsupported = false, free = false, isEach = false;
-  std::vector<std::string> names;  // Only those that nodes ask for, where they are known.
-  for (const Issue& issue : issues_) {
-    unsupported |= issue.kind == Issue::Kind::kUnsupported;
-    if (issue.kind != Issue::Kind::kFreeDimension) continue;
-    free = true;
-    isEach |= issue.names.empty();
-    names.insert(names.end(), issue.names.begin(), issue.names.end());
-  }
-  std::vector<std::string> asked = freeNames_;
-  if (!isEach) llvm::erase_if(asked, [&](const std::string& name) { return !llvm::is_contained(names, name); });
-  if (asked.empty()) asked = freeNames_;
-  const std::string sizes =
-      !free ? ""
-            : strCat(asked.size() == 1 ? "; give the free dimension a size: " : "; give the free dimensions sizes: ",
-                     sizeOptions(asked));
-  StatusCode code = unsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument;
-  if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0]), sizes));
-  std::string text = strCat(
-      "'", model_.path, "': ", issues_.size(), " problems",
-      unsupported ? strCat(" (", base::supportedOpsCall(), " shows what is supported)") : std::string(), sizes, ":");
-  for (const Issue& issue : llvm::ArrayRef(issues_).take_front(kMostIssues)) text += "\n  " + describe(issue);
-  if (issues_.size() > kMostIssues) text += strCat("\n  and ", issues_.size() - kMostIssues, " more");
-  return Status(code, std::move(text));
 }
 
 }  // namespace hpu::importer

@@ -16,11 +16,15 @@
 
 namespace hpu::importer {
 
+inline constexpr size_t kMostOperands = 4096;  ///< Of a node; and inputs and outputs of the model.
+
 class OnnxImporter {
  public:
   OnnxImporter(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options, const CustomOps& customOps);
   StatusOr<OwningModule> run();
   const std::vector<Issue>& issues() const { return issues_; }
+  /// Domains and opsets of the model's nodes, by their names.
+  std::map<std::string, NodeOrigin> origins() const;
   /// After run() has failed: the function of what could be converted, whose results are the values that nothing reads;
   /// null when it has none. For looking for more that is unsupported.
   OwningModule takePartial();
@@ -34,6 +38,9 @@ class OnnxImporter {
   /// they give some.
   bool nameValues(const ValueInfo& info, ImportedValue& value);
   std::vector<const ValueInfo*> realInputs() const;
+  /// An initializer that the graph lists as an input, too, and that the options name in `shapes`: launches give it.
+  /// Without that it is a constant, as nearly everybody wants of a file whose IR version (below 4) lists every weight.
+  bool isGivenLate(const std::string& initializer) const;
 
   /// Sequences among the model's inputs become their elements; joinSequences() makes values of these.
   void expandSequences();
@@ -72,6 +79,20 @@ class OnnxImporter {
   /// Reports what is unsupported of a node whatever its poisoned operands are.
   void probe(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
   void report(const NodeDef& node, Issue::Kind kind, std::string reason);
+  void reportInitializer(const RefusedInitializer& refused);
+  /// Says domain, opset and types in the issue.
+  void describeNode(Issue& issue, const NodeDef& node) const;
+  /// The issue is one of an input or output of the model.
+  void describePart(Issue& issue, const std::string& part, const ValueInfo& info) const;
+  /// Of the node's own domain; 0 where the model does not import it.
+  int64_t versionOf(const NodeDef& node) const;
+  /// What is known of a value, or else declared; may be empty.
+  std::string typeText(const std::string& name) const;
+  /// Why no node of this op, domain and opset is imported; empty when some are.
+  std::string refusal(const NodeDef& node, const OpRow* row) const;
+  /// Reports what refusal() says of nodes that are not converted, and of those in their bodies.
+  void look(const NodeDef& node);
+  void lookIntoBodies(const NodeDef& node);
 
   // ---- results ----
   void addOutputs();
@@ -80,7 +101,8 @@ class OnnxImporter {
   void checkDeclared(const ValueInfo& output, RankedTensorType type);
   void removeDeadOps();
   Status failure() const;
-  Status checkInterface() const;
+  void checkOpset();
+  void checkInterface();
   bool isTooLarge();
   Status checkSize();
 
@@ -96,6 +118,9 @@ class OnnxImporter {
   std::set<std::string> lost_;                        ///< Names without a value because of a fault of the graph.
   std::set<std::string> usedNames_;                   ///< Names that a node or the graph's outputs read.
   std::map<std::string, const ValueInfo*> declared_;  ///< Values between nodes, by name.
+  std::map<std::string, const ValueInfo*> declaredOutputs_;
+  std::set<const GraphDef*> walked_;  ///< Bodies whose nodes were looked at.
+  bool followsFromWhole_ = false;     ///< Faults of nodes may follow from one of the whole model.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
   std::map<std::string, size_t> sequenceInputs_;  ///< How many elements they have.

@@ -74,10 +74,16 @@ struct NodeDef {
   int64_t opset = 0;  ///< Version of its domain where that is not the model's: it comes from a function.
 };
 
+/// An initializer that cannot be had, and why.
+struct RefusedInitializer {
+  std::string name, reason;
+};
+
 struct GraphDef {
   std::string name;
   std::vector<NodeDef> nodes;
   std::vector<TensorData> initializers;
+  std::vector<RefusedInitializer> refused;
   std::vector<ValueInfo> inputs, outputs, values;
 };
 

@@ -171,13 +171,18 @@ StatusOr<GraphDef> readGraph(const onnx::GraphProto& proto, ReadContext& context
   for (const auto& value : proto.output()) graph.outputs.push_back(readValueInfo(value));
   for (const auto& value : proto.value_info()) graph.values.push_back(readValueInfo(value));
   for (const auto& tensor : proto.initializer()) {
-    HPU_ASSIGN(TensorData data,
-               decodeTensor(tensor, context.proto, context.files, strCat("initializer '", tensor.name(), "'")));
-    graph.initializers.push_back(std::move(data));
+    StatusOr<TensorData> data =
+        decodeTensor(tensor, context.proto, context.files, strCat("initializer '", tensor.name(), "'"));
+    if (data.ok())
+      graph.initializers.push_back(std::move(*data));
+    else if (data.status().code() == StatusCode::kUnimplemented)
+      graph.refused.push_back({tensor.name(), data.status().message()});  // Reported with the nodes.
+    else
+      return data.status();
   }
-  if (proto.sparse_initializer_size())
-    return unimplemented(strCat("initializer '", proto.sparse_initializer(0).values().name(),
-                                "' is sparse, which is not supported: export it dense"));
+  for (const auto& sparse : proto.sparse_initializer())
+    graph.refused.push_back({sparse.values().name(), strCat("initializer '", sparse.values().name(),
+                                                            "' is sparse, which is not supported: export it dense")});
   HPU_ASSIGN(graph.nodes, readNodes(proto.node(), context, depth));
   return graph;
 }
@@ -212,26 +217,24 @@ Status checkHeader(const onnx::ModelProto& proto) {
   return okStatus();
 }
 
-StatusOr<OnnxModel> readModelFile(const std::string& path) {
-  HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
-  if (file->size() == 0) return dataLoss("the file is empty; export the model again");
-  if (file->size() > INT_MAX)
-    return unimplemented(strCat("the file has ", base::formatBytes(file->size()),
+StatusOr<OnnxModel> parseModel(std::span<const uint8_t> bytes, const std::string& path) {
+  if (bytes.empty()) return dataLoss("the file is empty; export the model again");
+  if (bytes.size() > INT_MAX)
+    return unimplemented(strCat("the file has ", base::formatBytes(static_cast<int64_t>(bytes.size())),
                                 "; protobuf allows 2 GiB: save the "
                                 "weights as external data (onnx.save_model(..., save_as_external_data=True))"));
   auto proto = std::make_shared<onnx::ModelProto>();
-  bool parsed = proto->ParseFromArray(file->data(), static_cast<int>(file->size()));
+  bool parsed = proto->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   if (!parsed || !proto->has_graph()) {
-    if (std::string text = describeText(file->bytes()); !text.empty()) return dataLoss("not an ONNX model: " + text);
+    if (std::string text = describeText(bytes); !text.empty()) return dataLoss("not an ONNX model: " + text);
     if (!parsed) {
-      std::string damage = describeProtobufDamage(file->bytes());
+      std::string damage = describeProtobufDamage(bytes);
       return dataLoss(
           strCat("not a whole ONNX model: ", damage.empty() ? std::string("a message inside of it is broken") : damage,
                  "; the file is truncated or damaged: copy or export it again"));
     }
   }
   HPU_RETURN_IF_ERROR(checkHeader(*proto));
-  file.reset();  // Protobuf has copied everything.
 
   OnnxModel model;
   model.irVersion = proto->ir_version();
@@ -246,6 +249,25 @@ StatusOr<OnnxModel> readModelFile(const std::string& path) {
   }
   HPU_ASSIGN(model.graph, readGraph(proto->graph(), context, 0));
   return model;
+}
+
+/// The model that `parse` gives, with errors that name the path, and none thrown.
+template <typename Parse>
+StatusOr<OnnxModel> named(const std::string& path, Parse parse) {
+  try {
+    StatusOr<OnnxModel> model = parse();
+    if (!model.ok()) {
+      // MappedFile's errors name the path already.
+      bool isNamed = model.status().message().find(path) != std::string::npos;
+      return isNamed ? model.status() : model.status().withContext("'" + path + "'");
+    }
+    model->path = path;
+    return model;
+  } catch (const std::bad_alloc&) {
+    return resourceExhausted("'" + path + "': not enough host memory to read the model");
+  } catch (const std::exception& error) {
+    return internalError("'" + path + "': " + error.what());
+  }
 }
 
 }  // namespace
@@ -291,29 +313,27 @@ std::string describeProtobufDamage(std::span<const uint8_t> bytes) {
 }
 
 StatusOr<OnnxModel> readOnnxModel(const std::string& path) {
-  try {
-    StatusOr<OnnxModel> model = readModelFile(path);
-    if (!model.ok()) {
-      // MappedFile's errors name the path already.
-      bool named = model.status().message().find(path) != std::string::npos;
-      return named ? model.status() : model.status().withContext("'" + path + "'");
-    }
-    model->path = path;
-    return model;
-  } catch (const std::bad_alloc&) {
-    return resourceExhausted("'" + path + "': not enough host memory to read the model");
-  } catch (const std::exception& error) {
-    return internalError("'" + path + "': " + error.what());
-  }
+  return named(path, [&]() -> StatusOr<OnnxModel> {
+    HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
+    return parseModel(file->bytes(), path);  // Protobuf copies everything.
+  });
+}
+
+StatusOr<OnnxModel> parseOnnxModel(std::span<const uint8_t> bytes, const std::string& path) {
+  return named(path, [&] { return parseModel(bytes, path); });
 }
 
 StatusOr<TensorData> readOnnxTensor(const std::string& path) {
+  HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
+  return parseOnnxTensor(file->bytes(), path);
+}
+
+StatusOr<TensorData> parseOnnxTensor(std::span<const uint8_t> bytes, const std::string& path) {
   try {
-    HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
-    if (file->size() > INT_MAX) return unimplemented("'" + path + "': larger than protobuf's 2 GiB");
+    if (bytes.size() > INT_MAX) return unimplemented("'" + path + "': larger than protobuf's 2 GiB");
     auto proto = std::make_shared<onnx::TensorProto>();
-    if (!proto->ParseFromArray(file->data(), static_cast<int>(file->size())))
-      return dataLoss(strCat("'", path, "': not a whole ONNX tensor: ", describeProtobufDamage(file->bytes())));
+    if (!proto->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+      return dataLoss(strCat("'", path, "': not a whole ONNX tensor: ", describeProtobufDamage(bytes)));
     ExternalFiles files(path);
     return decodeTensor(*proto, proto, files, "'" + path + "'");
   } catch (const std::bad_alloc&) {

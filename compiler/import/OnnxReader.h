@@ -16,9 +16,12 @@ namespace hpu::importer {
 /// that is missing or short), kInvalidArgument (a path that leaves the folder), kUnimplemented (too new,
 /// larger than protobuf allows, a data type that we do not have), kResourceExhausted.
 StatusOr<OnnxModel> readOnnxModel(const std::string& path);
+/// As above from the bytes of a file, which may go afterwards; tensors in other files are those beside `path`.
+StatusOr<OnnxModel> parseOnnxModel(std::span<const uint8_t> bytes, const std::string& path);
 
 /// Reads a serialized TensorProto, as in the data sets of ONNX's backend tests.
 StatusOr<TensorData> readOnnxTensor(const std::string& path);
+StatusOr<TensorData> parseOnnxTensor(std::span<const uint8_t> bytes, const std::string& path);
 
 /// A TensorProto file of a tensor. `data` holds type.bytes() bytes.
 Status writeOnnxTensor(const std::string& path, const std::string& name, const TensorType& type, const void* data);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/OnnxTensor.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -203,6 +204,18 @@ void align(TensorData& tensor) {
   tensor.owner = std::move(owner);
 }
 
+/// Raw bytes of bool may be any number: what is not 0 becomes 1.
+void settleBools(TensorData& tensor) {
+  const auto* from = static_cast<const uint8_t*>(tensor.data);
+  const int64_t count = tensor.type.element == ElementType::kBool ? tensor.type.bytes() : 0;
+  if (std::all_of(from, from + count, [](uint8_t byte) { return byte <= 1; })) return;
+  std::shared_ptr<const void> owner;
+  uint8_t* copy = allocate(count, owner);
+  std::transform(from, from + count, copy, [](uint8_t byte) { return byte != 0; });
+  tensor.data = copy;
+  tensor.owner = std::move(owner);
+}
+
 }  // namespace
 
 ExternalFiles::ExternalFiles(const std::string& modelPath) {
@@ -283,6 +296,7 @@ StatusOr<TensorData> decodeTensor(const onnx::TensorProto& proto, std::shared_pt
   }
   if (!tensor.data) allocate(8, tensor.owner), tensor.data = tensor.owner.get();  // Empty: any address will do.
   align(tensor);
+  settleBools(tensor);
   return tensor;
 }
 

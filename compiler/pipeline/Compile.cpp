@@ -230,15 +230,26 @@ std::vector<UnsupportedNode> beyondEngines(mlir::ModuleOp partial, const Compile
   return found;
 }
 
+using NodeOrigins = std::map<std::string, importer::NodeOrigin>;
+
+/// What only the model's file says of nodes that engines cannot do.
+void addOrigins(std::vector<UnsupportedNode>& nodes, const NodeOrigins& origins) {
+  for (UnsupportedNode& node : nodes)
+    if (auto found = origins.find(node.node); found != origins.end()) {
+      node.domain = found->second.domain;
+      node.opset = found->second.opset;
+    }
+}
+
 /// importOnnx, and when nodes are unsupported, those of the others that no engine can do are told with them.
 StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& options,
-                            std::vector<UnsupportedNode>* unsupported) {
+                            std::vector<UnsupportedNode>* unsupported, NodeOrigins& origins) {
   base::FloatScope floats;
   std::shared_ptr<mlir::MLIRContext> context = importer::makeContext();
   importer::OwningModule partial;
   std::vector<UnsupportedNode> nodes;
   StatusOr<importer::OwningModule> module =
-      importer::importOnnxModule(*context, path, importer::importOptions(options), &nodes, &partial);
+      importer::importOnnxModule(*context, path, importer::importOptions(options), &nodes, &partial, &origins);
   if (module.ok()) return GraphAccess::make(std::move(context), std::move(*module));
   Status status = module.status();
   const std::string head = base::strCat("'", path, "': ");
@@ -247,6 +258,7 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
     std::erase_if(more, [&](const UnsupportedNode& node) {
       return llvm::any_of(nodes, [&](const UnsupportedNode& other) { return other.node == node.node; });
     });
+    addOrigins(more, origins);
     if (!more.empty()) {
       const size_t newline = status.message().find('\n');
       std::string lines = newline == std::string::npos ? "\n  " + status.message().substr(head.size())
@@ -338,7 +350,8 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
   }
   const auto cancelledInImport = [] { return support::cancelledStatus().withContext("phase import"); };
   if (support::isCancelled()) return cancelledInImport();
-  StatusOr<Graph> graph = base::isMlirPath(path) ? importMlir(path) : importWhole(path, options, unsupported);
+  NodeOrigins origins;
+  StatusOr<Graph> graph = base::isMlirPath(path) ? importMlir(path) : importWhole(path, options, unsupported, origins);
   if (support::isCancelled()) return cancelledInImport();
   if (!graph.ok()) return graph.status();
   PhaseInfo import{"import", msSince(start), ""};
@@ -352,6 +365,7 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
     rest.dims.clear();
   }
   StatusOr<CompileResult> compiled = compileGraphAlone(*graph, rest, &beyondEngines);
+  addOrigins(beyondEngines, origins);
   if (unsupported) unsupported->insert(unsupported->end(), beyondEngines.begin(), beyondEngines.end());
   if (!beyondEngines.empty()) return compiled.status().withContext("'" + path + "'");
   if (!compiled.ok()) return compiled.status();

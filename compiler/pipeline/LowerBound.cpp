@@ -174,7 +174,9 @@ LowerBound lowerBound(func::FuncOp function, const arch::TargetDesc& target) {
   for (Operation& op : function.getBody().front()) {
     if (onMme(&op)) {
       double cost = target.mmeCostPerK(elementOf(op.getOperand(0)));
-      bound.mmeUs += macs(&op) * cost / (double(target.mmeMacs()) * clock.mmeGhz * 1e3);
+      const double count = macs(&op);
+      bound.macs += count;
+      bound.mmeUs += count * cost / (double(target.mmeMacs()) * clock.mmeGhz * 1e3);
     } else if (onTpc(&op)) {
       // An op that no kernel can do is refused by a later phase.
       StatusOr<double> vectorOps = counter.vectorOps(&op);

@@ -18,6 +18,7 @@ struct LowerBound {
   // What tpcUs is made of: 256-byte vectors and vector instructions.
   double tpcVectorOps = 0, tpcLoads = 0, tpcStores = 0;
   double hbmBytes = 0;
+  double macs = 0;  ///< Of mmeUs, as the model counts them.
 
   double us() const;
   const char* boundBy() const;  ///< "mme", "tpc" or "hbm".

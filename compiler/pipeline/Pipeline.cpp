@@ -351,6 +351,7 @@ class PhaseRunner {
     stats.lowerBoundTpcUs = bound.tpcUs;
     stats.lowerBoundHbmUs = bound.hbmUs;
     stats.lowerBoundBytes = static_cast<int64_t>(bound.hbmBytes);
+    stats.macs = static_cast<int64_t>(std::min(bound.macs, 9e18));
   }
 
   Status emitRecipe() {

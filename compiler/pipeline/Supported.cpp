@@ -53,6 +53,22 @@ std::string obstacle(Operation* op, const arch::TargetDesc& target) {
   return {};
 }
 
+UnsupportedNode::Value described(mlir::Value value) {
+  std::vector<ir::SourceName> names = ir::sourceNames(value.getLoc());
+  const bool isInput = isa<BlockArgument>(value) && !names.empty();
+  return {isInput ? names.front().node : std::string(), ir::typeToString(cast<RankedTensorType>(value.getType()))};
+}
+
+std::string helpFor(StringRef why) {
+  if (why.contains("dimensions"))
+    return strCat("reshape to at most ", kMaxRank,
+                  " dimensions (join those that stay beside each other) before the node");
+  if (why.contains("no elements"))
+    return "leave the node out where it has nothing to do, or give its free dimension another size";
+  if (why.contains("MME")) return "export the model in f32, or put a Cast before the node";
+  return "write the node with other ops, or in another type (a Cast before it)";
+}
+
 }  // namespace
 
 Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
@@ -61,7 +77,13 @@ Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
   auto add = [&](Operation* op, const std::string& why) {
     std::vector<ir::SourceName> names = ir::sourceNames(op->getLoc());
     ir::SourceName name = names.empty() ? ir::SourceName{"", op->getName().stripDialect().str()} : names.front();
-    found.push_back({name.op.empty() ? op->getName().stripDialect().str() : name.op, name.node, why});
+    UnsupportedNode& node = found.emplace_back();
+    node.op = name.op.empty() ? op->getName().stripDialect().str() : name.op;
+    node.node = name.node;
+    node.reason = why;
+    for (mlir::Value operand : op->getOperands()) node.inputs.push_back(described(operand));
+    for (mlir::Value result : op->getResults()) node.outputs.push_back(described(result));
+    node.help = helpFor(why);
   };
   for (Operation& op : function.getBody().front().without_terminator())
     if (std::string why = isa<ir::HpuOp>(op) && !isa<ir::ConstantOp>(op) ? obstacle(&op, target) : ""; !why.empty())
@@ -79,8 +101,12 @@ Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
     if (auto rank = cast<RankedTensorType>(argument.getType()).getRank();
         rank > kMaxRank && llvm::all_of(argument.getUsers(), [&](Operation* user) { return user == end; })) {
       auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hpu.name");
-      found.push_back({"input", name ? name.str() : strCat(argument.getArgNumber()),
-                       strCat("a ", describe(argument), " has more than ", kMaxRank, " dimensions")});
+      UnsupportedNode& node = found.emplace_back();
+      node.op = "input";
+      node.node = name ? name.str() : strCat(argument.getArgNumber());
+      node.reason = strCat("a ", describe(argument), " has more than ", kMaxRank, " dimensions");
+      node.outputs.push_back(described(argument));
+      node.help = helpFor(node.reason);
     }
   if (found.empty()) return okStatus();
   // Names in a damaged file may have any length.

@@ -97,6 +97,8 @@ struct CompileStats {
   double lowerBoundMmeUs = 0, lowerBoundTpcUs = 0, lowerBoundHbmUs = 0;
   int64_t lowerBoundBytes = 0;  ///< Inputs, constants and outputs: what HBM must move at least.
   bool cacheHit = false;
+  /// Multiply-accumulates of the unfused graph's products and convolutions. 0 when the recipe came from the cache.
+  int64_t macs = 0;
 };
 
 /// One sentence on the node of CompileOptions::explain.
@@ -114,9 +116,18 @@ struct CompileResult {
   std::vector<std::string> warnings;
 };
 
-/// One node of a model that cannot be imported.
+/// One node of a model that cannot be compiled; also an input or initializer that cannot be, with "input" or
+/// "initializer" in place of the op.
 struct UnsupportedNode {
+  struct Value {
+    std::string name;
+    std::string type;  ///< "2x3xf32"; empty where neither the file nor the import says it.
+  };
   std::string op, node, reason;
+  std::string domain;  ///< Empty: ONNX's own.
+  int64_t opset = 0;   ///< The domain's version that the node is read by; 0 where the model does not say it.
+  std::vector<Value> inputs, outputs;  ///< Those that are there, in order.
+  std::string help;                    ///< What would make it compile.
 };
 
 /// Reads an ONNX model. `shapes`/`dims` as in CompileOptions. When nodes are unsupported the Status is

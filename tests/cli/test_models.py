@@ -157,6 +157,31 @@ class Models(unittest.TestCase):
         for name in found:
             self.assertIn(name, result.stderr)
         self.assertIn(f"{len(found)} nodes are not supported", result.stderr)
+        for entry in json.loads(result.stdout)["unsupported"]:
+            self.assertTrue(entry["help"] and entry["reason"] and entry["inputs"] and entry["outputs"], entry)
+            self.assertEqual((entry["domain"], entry["opset"]), ("ai.onnx", 17), entry)
+        typed = next(entry for entry in json.loads(result.stdout)["unsupported"] if entry["node"] == "typed_node")
+        self.assertEqual((typed["inputs"], typed["outputs"]), ([{"name": "x", "type": "4x8xf32"}], [{"name": "typed", "type": "4x8xf32"}]))
+        self.assertIn("inputs:  x: 4x8xf32", result.stderr)
+
+    def test_initializers_options_and_bodies_hide_no_node(self):
+        float32, string = onnx.TensorProto.FLOAT, onnx.TensorProto.STRING
+        body = onnx.helper.make_graph([onnx.helper.make_node("Frobnicate", ["x"], ["out"], name="inner")], "body", [],
+                                      [onnx.helper.make_tensor_value_info("out", float32, [4])])
+        nodes = [onnx.helper.make_node("If", ["c"], ["a"], name="branch", then_branch=body, else_branch=body), self.node("Zork", "x", "b")]
+        model = onnx.load(self.save("hidden.onnx", nodes, [("x", float32, [4]), ("c", onnx.TensorProto.BOOL, []), ("words", string, ["n"])],
+                                    [("a", float32, None), ("b", float32, None)], {}))
+        model.graph.initializer.append(onnx.helper.make_tensor("table", string, [1], [b"word"]))
+        sparse = onnx.helper.make_sparse_tensor(onnx.helper.make_tensor("few", float32, [1], [2.0]),
+                                                onnx.helper.make_tensor("at", onnx.TensorProto.INT64, [1], [3]), [4])
+        model.graph.sparse_initializer.append(sparse)
+        onnx.save(model, self.path("hidden.onnx"))
+        result = run("hpu-compile", self.path("hidden.onnx"), "--dim", "nowhere=3", "--json", "--target", "gaudi2")
+        self.assertEqual(result.returncode, 1)
+        found = {(entry["op"], entry["node"]) for entry in json.loads(result.stdout)["unsupported"]}
+        self.assertEqual(found, {("input", "words"), ("initializer", "table"), ("initializer", "few"), ("If", "branch"), ("Zork", "b_node"),
+                                 ("Frobnicate", "branch/then_branch/inner"), ("Frobnicate", "branch/else_branch/inner")})
+        self.assertIn("no free dimension has this name", result.stderr)
 
     def test_programs_are_named_after_the_file_where_the_graphs_name_says_nothing(self):
         float32 = onnx.TensorProto.FLOAT

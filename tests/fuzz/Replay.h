@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target without a fuzzer: `fuzz_NAME_replay [--seconds N] [--count N] [--seed S]
+// Runs a fuzz target without a fuzzer: `fuzz_NAME_replay [--seconds N] [--count N] [--seed S] [--keep-going]
 // [--write-samples FOLDER] [FILE|FOLDER...]` gives it the target's samples and the files, then for
 // N seconds (0 when not said), and at least --count times, random mutations of them.
 // The one thing to know: a child process runs the inputs; when it ends before its time, by a
-// signal, a sanitizer's exit, or because an input hangs, that input is in fuzz_NAME_crash.bin.
+// signal, a sanitizer's exit, or because an input hangs, that input is in fuzz_NAME_crash.bin. With --keep-going
+// another child goes on with other mutations, and the files are fuzz_NAME_crash1.bin and so on, at most 100.
 #pragma once
 
 #include <sys/mman.h>
@@ -158,7 +159,7 @@ class Running {
 };
 
 /// Waits for the process that runs the inputs; whether it came back from all of them, and they were at least `least`.
-inline bool supervise(pid_t child, Running& running, const std::string& name, uint64_t least) {
+inline bool supervise(pid_t child, Running& running, const std::string& name, uint64_t least, int number) {
   constexpr auto kHang = std::chrono::seconds(60);  // Of one input; all take milliseconds.
   auto since = std::chrono::steady_clock::now();
   uint64_t count = running.count();
@@ -185,7 +186,8 @@ inline bool supervise(pid_t child, Running& running, const std::string& name, ui
     }
     ::usleep(10000);
   }
-  std::string input = running.input(), path = "fuzz_" + name + "_crash.bin";
+  std::string input = running.input(),
+              path = "fuzz_" + name + "_crash" + (number ? std::to_string(number) : "") + ".bin";
   Status written = base::writeFileAtomic(path, input.data(), input.size());
   std::fprintf(stderr, "the target %s; its input is in %s\n", what.c_str(),
                written.ok() ? path.c_str() : written.message().c_str());
@@ -229,12 +231,15 @@ inline bool writeSamples(const Target& target, const std::string& folder) {
 inline int replay(int argc, char** argv, const Target& target) {
   double seconds = 0;
   uint64_t seed = 1, count = 0;
+  bool keepsGoing = false;
   std::vector<Input> inputs = target.samples;
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
     bool ok = true;
     if (!argument.starts_with("--"))
       ok = addPath(argv[i], inputs);
+    else if (argument == "--keep-going")
+      keepsGoing = true;
     else if (argument == "--seconds" && i + 1 < argc)
       seconds = std::atof(argv[++i]);
     else if (argument == "--count" && i + 1 < argc)
@@ -245,27 +250,35 @@ inline int replay(int argc, char** argv, const Target& target) {
       ok = writeSamples(target, argv[++i]);
     else
       return std::fprintf(stderr,
-                          "usage: fuzz_%s_replay [--seconds N] [--count N] [--seed S] "
+                          "usage: fuzz_%s_replay [--seconds N] [--count N] [--seed S] [--keep-going] "
                           "[--write-samples FOLDER] [FILE|FOLDER...]\n",
                           target.name.c_str()),
              1;
     if (!ok) return 1;
   }
   Running* running = Running::create();
-  std::fflush(nullptr);
-  const pid_t parent = ::getpid(), child = running ? ::fork() : -1;
-  if (child < 0) return std::perror("cannot start the target"), 1;
-  if (child > 0) return supervise(child, *running, target.name, inputs.size() + count) ? 0 : 1;
+  const pid_t parent = ::getpid();
+  const uint64_t whole = inputs.size() + count;
+  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  for (int failures = 0;;) {
+    std::fflush(nullptr);
+    const pid_t child = running ? ::fork() : -1;
+    if (child < 0) return std::perror("cannot start the target"), 1;
+    if (child == 0) break;
+    if (supervise(child, *running, target.name, whole, keepsGoing ? failures + 1 : 0)) return failures != 0;
+    if (!keepsGoing || ++failures == 100) return 1;
+    seed += 1000003;
+  }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) return 1;
   auto run = [&](const std::string& bytes) {
     running->set(bytes);
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   };
-  for (const Input& input : inputs) run(input.bytes);
+  // After a failure those that were run are not run again.
+  while (running->count() < inputs.size()) run(inputs[running->count()].bytes);
   Random random(seed);
-  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  uint64_t mutations = 0;
+  uint64_t mutations = running->count() - inputs.size();
   for (; mutations < count || std::chrono::steady_clock::now() < end; ++mutations)
     run(mutated(inputs[random() % inputs.size()], target, random).bytes);
   std::printf("%zu samples, %zu files and %llu mutations (seed %llu): no failure\n", target.samples.size(),

@@ -30,10 +30,20 @@ void addFigures(Json& json, const CompileResult& result) {
                                          .set("tpc", stats.lowerBoundTpcUs)
                                          .set("hbm", stats.lowerBoundHbmUs));
     json.set("lower_bound_bytes", stats.lowerBoundBytes);
+    json.set("macs", stats.macs);
   }
   json.set("cache_hit", stats.cacheHit);
   json.set("unsupported", Json::array());
 }
+
+namespace {
+Json valuesJson(const std::vector<UnsupportedNode::Value>& values) {
+  Json list = Json::array();
+  for (const UnsupportedNode::Value& value : values)
+    list.append(Json().set("name", value.name).set("type", value.type.empty() ? Json() : Json(value.type)));
+  return list;
+}
+}  // namespace
 
 Json unsupportedJson(const std::vector<UnsupportedNode>& nodes) {
   Json list = Json::array();
@@ -41,7 +51,12 @@ Json unsupportedJson(const std::vector<UnsupportedNode>& nodes) {
     list.append(Json()
                     .set("op", node.op)
                     .set("node", node.node)
-                    .set("reason", base::inWordsOf(base::Reader::kCommandLine, node.reason)));
+                    .set("reason", base::inWordsOf(base::Reader::kCommandLine, node.reason))
+                    .set("domain", node.domain.empty() ? "ai.onnx" : node.domain)
+                    .set("opset", node.opset ? Json(node.opset) : Json())
+                    .set("inputs", valuesJson(node.inputs))
+                    .set("outputs", valuesJson(node.outputs))
+                    .set("help", base::inWordsOf(base::Reader::kCommandLine, node.help)));
   return list;
 }
 

@@ -145,6 +145,36 @@ std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
   return table.text(outputWidth(2));
 }
 
+std::string unsupportedDetails(const std::vector<UnsupportedNode>& nodes) {
+  static constexpr size_t kMost = 200, kMostValues = 16;
+  const auto list = [](const std::vector<UnsupportedNode::Value>& values) {
+    std::string text;
+    for (size_t i = 0; i < std::min(values.size(), kMostValues); ++i) {
+      const std::string& name = values[i].name;
+      text += (i ? ", " : "") + (name.empty() ? "" : base::clipped(name) + ": ") +
+              (values[i].type.empty() ? "?" : values[i].type);
+    }
+    if (values.size() > kMostValues) text += base::strCat(", and ", values.size() - kMostValues, " more");
+    return text.empty() ? "none" : text;
+  };
+  std::string text;
+  for (size_t i = 0; i < std::min(nodes.size(), kMost); ++i) {
+    const UnsupportedNode& node = nodes[i];
+    const bool isPart = node.op == "input" || node.op == "initializer" || node.op == "model";
+    text += base::strCat("\n  ", base::clipped(node.op), " '", base::clipped(node.node), "'");
+    if (!isPart) {
+      text += base::strCat(" (domain ", node.domain.empty() ? "ai.onnx" : base::clipped(node.domain),
+                           node.opset ? base::strCat(", opset ", node.opset) : "", ")");
+      text += base::strCat("\n    inputs:  ", list(node.inputs), "\n    outputs: ", list(node.outputs));
+    } else if (!node.outputs.empty()) {
+      text += "\n    type: " + list(node.outputs);
+    }
+    if (!node.help.empty()) text += "\n    help: " + base::inWordsOf(base::Reader::kCommandLine, node.help);
+  }
+  if (nodes.size() > kMost) text += base::strCat("\n  and ", nodes.size() - kMost, " more (all with --json)");
+  return text;
+}
+
 std::string stemOf(const std::string& path) {
   return std::filesystem::path(path).stem().string();
 }

@@ -34,6 +34,8 @@ StatusOr<std::vector<std::map<std::string, int64_t>>> parseSpecialize(const std:
 
 /// A table of unsupported nodes for people (the JSON list is in CompileFigures.h).
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes);
+/// Of each: domain and opset, what it reads and makes, and what would help; lines that begin with a newline.
+std::string unsupportedDetails(const std::vector<UnsupportedNode>& nodes);
 
 /// "resnet18" for "/models/resnet18.onnx".
 std::string stemOf(const std::string& path);

@@ -88,6 +88,11 @@ StatusOr<int64_t> checkedBytes(const TensorType& type) {
   return bytes;
 }
 
+void settleBools(HostTensor& tensor) {
+  if (tensor.type.element == ElementType::kBool)
+    for (uint8_t& byte : tensor.bytes) byte = byte != 0;
+}
+
 StatusOr<HostTensor> makeTensor(const TensorType& type) {
   HPU_ASSIGN(int64_t bytes, checkedBytes(type));
   HostTensor tensor;

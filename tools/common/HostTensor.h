@@ -27,6 +27,8 @@ struct HostTensor {
 /// The bytes of a dense tensor. Errors: kInvalidArgument for a free or negative dimension and for
 /// more than 2^40 bytes.
 StatusOr<int64_t> checkedBytes(const TensorType& type);
+/// Bytes of bool that are neither 0 nor 1, as files may have them, become 1.
+void settleBools(HostTensor& tensor);
 /// A tensor of zeros.
 StatusOr<HostTensor> makeTensor(const TensorType& type);
 /// A tensor of i64 or i32 with these elements. Errors: kInvalidArgument for another type or number of elements, or one

@@ -132,11 +132,15 @@ Status takeShape(const DeclaredInput& input, const HostTensor& tensor, const std
 /// Several unsupported nodes as one table, when the failure is nothing else.
 Status withTable(const Status& status, const std::string& model, const std::vector<UnsupportedNode>& nodes) {
   size_t lines = std::count(status.message().begin(), status.message().end(), '\n');
-  if (nodes.size() < 2 || lines != nodes.size()) return status;
+  if (nodes.empty()) return status;
+  const std::string details = unsupportedDetails(nodes);
+  if (nodes.size() < 2 || lines != nodes.size()) return Status(status.code(), status.message() + details);
+  std::string table = unsupportedTable(nodes);
+  while (table.ends_with('\n')) table.pop_back();
   return Status(status.code(), base::strCat("'", model, "': ", nodes.size(),
                                             " nodes are not supported "
                                             "(hpu-compile --list-ops shows what is)\n",
-                                            unsupportedTable(nodes)));
+                                            table, "\n", details));
 }
 
 }  // namespace

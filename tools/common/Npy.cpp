@@ -105,6 +105,7 @@ StatusOr<HostTensor> parseNpy(const uint8_t* data, size_t size) {
     return dataLoss("an array " + tensor.type.toString() + " needs " + std::to_string(bytes) + " bytes, the file has " +
                     std::to_string(left));
   tensor.bytes.assign(data + prefix + length, data + prefix + length + bytes);
+  settleBools(tensor);
   if (order.substr(0, 4) == "True") toRowMajor(tensor);
   return tensor;
 }

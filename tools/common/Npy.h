@@ -20,6 +20,8 @@ std::vector<uint8_t> serializeNpy(const HostTensor& tensor);
 
 /// All arrays of an archive in its order, named without ".npy"; stored or deflated.
 StatusOr<std::vector<HostTensor>> readNpz(const std::string& path);
+/// As above; `path` names the file in messages.
+StatusOr<std::vector<HostTensor>> parseNpz(const uint8_t* data, size_t size, const std::string& path);
 /// Stored, not compressed. kInvalidArgument beyond 4 GiB, the limit of a plain zip file.
 Status writeNpz(const std::string& path, const std::vector<HostTensor>& tensors);
 

@@ -158,8 +158,12 @@ void putHeader(std::vector<uint8_t>& out, uint64_t crc, uint64_t size, const std
 
 StatusOr<std::vector<HostTensor>> readNpz(const std::string& path) {
   HPU_ASSIGN(std::vector<uint8_t> data, base::readFile(path));
-  Bytes file(data.data(), data.size());
-  StatusOr<std::vector<Entry>> entries = readDirectory(file, data.size());
+  return parseNpz(data.data(), data.size(), path);
+}
+
+StatusOr<std::vector<HostTensor>> parseNpz(const uint8_t* data, size_t size, const std::string& path) {
+  Bytes file(data, size);
+  StatusOr<std::vector<Entry>> entries = readDirectory(file, size);
   if (!entries.ok()) return entries.status().withContext("'" + path + "'");
   std::vector<HostTensor> tensors;
   for (const Entry& entry : *entries) {

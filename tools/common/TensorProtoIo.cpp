@@ -212,6 +212,7 @@ StatusOr<HostTensor> parseTensorProto(const uint8_t* data, size_t size) {
       return dataLoss("a tensor " + tensor.type.toString() + " needs " + std::to_string(bytes) +
                       " bytes, raw_data has " + std::to_string(parsed.raw->left()));
     tensor.bytes.assign(parsed.raw->data(), parsed.raw->data() + bytes);
+    settleBools(tensor);
     return tensor;
   }
   // A size that no field backs must not be allocated.
@@ -239,6 +240,7 @@ StatusOr<HostTensor> parseTensorProto(const uint8_t* data, size_t size) {
       HPU_RETURN_IF_ERROR(store(parsed.int32s, tensor));
       break;
   }
+  settleBools(tensor);
   return tensor;
 }
 

@@ -23,6 +23,7 @@
 #include "tools/hpu-compile/DeviceTime.h"
 #include "tools/hpu-compile/EstimateGemm.h"
 #include "tools/hpu-compile/Explain.h"
+#include "tools/hpu-compile/Inspect.h"
 #include "tools/hpu-compile/Reports.h"
 
 namespace hpu::tools {
@@ -31,7 +32,7 @@ namespace {
 struct Arguments {
   std::string model, output, stopAfter, startFrom, dumpDir, explain, estimateGemm, clock, signKey, makeKey;
   std::vector<std::string> reports;
-  bool listOps = false, listTargets = false, listPhases = false, dumpConstants = false;
+  bool listOps = false, listTargets = false, listPhases = false, dumpConstants = false, inspect = false;
   CompileFlags flags;
 };
 
@@ -241,6 +242,20 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   return ExitCode::kOk;
 }
 
+StatusOr<ExitCode> inspect(Tool& tool, const Arguments& arguments) {
+  for (const char* other :
+       {"--output", "--stop-after", "--start-from", "--dump-phases", "--report", "--explain", "--sign"})
+    if (tool.given(other)) return invalidArgument(base::strCat("--inspect writes no recipe and takes no ", other));
+  HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
+  HPU_ASSIGN(const bool isRecipe, isRecipeFile(arguments.model));
+  if (isRecipe) return invalidArgument("'" + arguments.model + "' is a recipe; --inspect takes the model");
+  const Interrupt interrupt("ending the inspection", tool.quiet());
+  options.isCancelled = [&] { return interrupt.signal() != 0; };
+  StatusOr<ExitCode> code = inspectModel(tool, arguments.model, options);
+  if (interrupt.signal() != 0) return endInterrupted(tool, interrupt.signal(), "");
+  return code;
+}
+
 StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   if (arguments.listOps) return listOps(tool);
   if (arguments.listTargets) return listTargets(tool);
@@ -257,6 +272,7 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   }
   if (!arguments.clock.empty()) return invalidArgument("--clock is for --estimate-gemm");
   if (arguments.model.empty()) return invalidArgument("no model was given (see 'hpu-compile --help')");
+  if (arguments.inspect) return inspect(tool, arguments);
   return compileModel(tool, arguments);
 }
 
@@ -289,6 +305,9 @@ int main(int argc, char** argv) {
                  "Reports to print: shapes, precision, fusion, layout, tile, memory, schedule, time", ',');
   tool.addOption("--explain", arguments.explain,
                  "What each phase and the device make of a node of the model, by its name");
+  tool.addFlag(
+      "--inspect", arguments.inspect,
+      "Print inputs, outputs, ops, weights, what does not compile, and the expected cost of MODEL; write nothing");
   tool.addFlag("--list-ops", arguments.listOps, "List the ONNX ops that compile");
   tool.addFlag("--list-targets", arguments.listTargets, "List the targets");
   tool.addFlag("--list-phases", arguments.listPhases, "List the phases of the compiler in order");

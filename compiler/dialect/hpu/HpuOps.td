@@ -32,7 +32,7 @@ class Hpu_UnitOp<string mnemonic> : Hpu_Op<mnemonic, [Pure, IsolatedFromAbove, H
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;  // It asks the ops inside, which are right only when they have been verified.
 }
 
 def Hpu_BundleOp : Hpu_UnitOp<"bundle"> {

@@ -63,7 +63,7 @@ LogicalResult verifyUnit(Operation* op, int64_t mmeOps) {
     return op->emitOpError("needs one block argument for each operand");
   for (auto [argument, operand] : llvm::zip(body.getArguments(), op->getOperands()))
     if (argument.getType() != operand.getType()) return op->emitOpError("block argument and operand types differ");
-  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
   if (!yield || yield.getValues().getTypes() != op->getResultTypes())
     return op->emitOpError("must yield its results' types");
   int64_t found = 0;
@@ -84,7 +84,7 @@ ParseResult BundleOp::parse(OpAsmParser& parser, OperationState& result) {
 void BundleOp::print(OpAsmPrinter& printer) {
   printUnit(printer, *this);
 }
-LogicalResult BundleOp::verify() {
+LogicalResult BundleOp::verifyRegions() {
   return verifyUnit(*this, 1);
 }
 ParseResult ClusterOp::parse(OpAsmParser& parser, OperationState& result) {
@@ -93,6 +93,6 @@ ParseResult ClusterOp::parse(OpAsmParser& parser, OperationState& result) {
 void ClusterOp::print(OpAsmPrinter& printer) {
   printUnit(printer, *this);
 }
-LogicalResult ClusterOp::verify() {
+LogicalResult ClusterOp::verifyRegions() {
   return verifyUnit(*this, 0);
 }

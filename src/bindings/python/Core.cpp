@@ -33,6 +33,12 @@ Jobs& jobs() {
   return *all;
 }
 
+py::list valuesOf(const std::vector<UnsupportedNode::Value>& values) {
+  py::list made;
+  for (const UnsupportedNode::Value& value : values) made.append(py::make_tuple(value.name, value.type));
+  return made;
+}
+
 void raise(const StatusError& error) {
   py::object work = py::none();
   if (const WorkFailure* failure = error.status.work())
@@ -42,8 +48,11 @@ void raise(const StatusError& error) {
   py::list unsupported;
   const auto forPython = [](const std::string& text) { return base::inWordsOf(base::Reader::kPython, text); };
   for (const UnsupportedNode& node : error.unsupported)
-    unsupported.append(
-        py::dict(py::arg("op") = node.op, py::arg("node") = node.node, py::arg("reason") = forPython(node.reason)));
+    unsupported.append(py::dict(py::arg("op") = node.op, py::arg("node") = node.node,
+                                py::arg("reason") = forPython(node.reason),
+                                py::arg("domain") = node.domain.empty() ? "ai.onnx" : node.domain,
+                                py::arg("opset") = node.opset, py::arg("inputs") = valuesOf(node.inputs),
+                                py::arg("outputs") = valuesOf(node.outputs), py::arg("help") = forPython(node.help)));
   // Messages quote names from files, which need not be UTF-8.
   const std::string text = forPython(error.status.message());
   auto message = py::reinterpret_steal<py::object>(

@@ -204,5 +204,26 @@ TEST_F(Importer, KeepsTheCoverageDocumentOfMlir) {
   EXPECT_EQ((*file)->getBuffer().str(), foreignOpsDocument()) << "run import_test with HPU_UPDATE=1";
 }
 
+TEST_F(Importer, AnInitializerThatIsAnInputIsGivenAtRunTimeWhenShapesNameIt) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {3}).input("w", ElementType::kF32, {3}).floats("w", {3}, {1, 2, 3});
+  builder.floats("plain", {3}, {1, 2, 3})
+      .node("Add", "add", {"x", "w"}, {"s"})
+      .node("Add", "more", {"s", "plain"}, {"y"});
+  builder.output("y");
+  auto constant = import(builder);
+  ASSERT_TRUE(constant.ok()) << constant.status().message();
+  EXPECT_EQ(main(*constant).getNumArguments(), 1u);
+  ImportOptions options;
+  options.shapes["w"] = {3};
+  auto late = import(builder, options);
+  ASSERT_TRUE(late.ok()) << late.status().message();
+  EXPECT_EQ(main(*late).getNumArguments(), 2u);
+  options.shapes = {{"plain", {3}}};
+  auto refused = import(builder, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().message(), ::testing::HasSubstr("no input has this name"));
+}
+
 }  // namespace
 }  // namespace hpu::importer

@@ -60,6 +60,51 @@ TEST_F(Importer, UnsupportedNodesHideNoOtherFault) {
   EXPECT_EQ(unsupported_.size(), 3u);
 }
 
+TEST_F(Importer, SaysOfEachUnsupportedNodeWhereItIsWhatItReadsAndWhatHelps) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).input("k", ElementType::kBool, {2, 2});
+  builder.node("Rellu", "typo", {"x"}, {"a"}).node("Fused", "own", {"x", "", "k"}, {"c"}, {}, "com.example");
+  builder.node("MatMul", "ints", {"k", "k"}, {"m"}).node("StringSplit", "words", {"a"}, {"w"});
+  builder.output("a").output("c").output("m").output("w");
+  // What is wrong with the options hides none of it.
+  ImportOptions options;
+  options.dims["nowhere"] = 3;
+  auto module = import(builder, options);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(module.status().message(), HasSubstr("no free dimension has this name"));
+  ASSERT_EQ(unsupported_.size(), 4u);
+  const UnsupportedNode& typo = unsupported_[0];
+  EXPECT_EQ(typo.domain, "");
+  EXPECT_EQ(typo.opset, 17);
+  ASSERT_EQ(typo.inputs.size(), 1u);
+  EXPECT_EQ(typo.inputs[0].name, "x");
+  EXPECT_EQ(typo.inputs[0].type, "2x3xf32");
+  ASSERT_EQ(typo.outputs.size(), 1u);
+  EXPECT_EQ(typo.outputs[0].name, "a");
+  EXPECT_THAT(typo.help, HasSubstr("if Relu is meant"));
+  const UnsupportedNode& own = unsupported_[1];
+  EXPECT_EQ(own.domain, "com.example");
+  ASSERT_EQ(own.inputs.size(), 2u);
+  EXPECT_EQ(own.inputs[1].type, "2x2xbool");
+  EXPECT_THAT(own.help, HasSubstr("CompileOptions::plugins"));
+  EXPECT_THAT(unsupported_[2].help, HasSubstr("floats"));
+  EXPECT_THAT(unsupported_[3].help, HasSubstr("on the host"));
+}
+
+TEST_F(Importer, AnUnknownOpsetHidesNoNode) {
+  OnnxBuilder builder(99);
+  builder.input("x", ElementType::kF32, {2, 3}).node("Zork", "odd", {"x"}, {"a"}).node("Relu", "fine", {"a"}, {"b"});
+  builder.output("b");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("opset 99 is not supported"));
+  EXPECT_THAT(module.status().message(), HasSubstr("'odd'"));
+  ASSERT_EQ(unsupported_.size(), 2u);
+  EXPECT_EQ(unsupported_[0].op, "model");
+  EXPECT_EQ(unsupported_[1].opset, 99);
+}
+
 TEST_F(Importer, RefusesProductsOfBoolsWithAReason) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kBool, {2, 2}).node("MatMul", "product", {"x", "x"}, {"y"}).output("y");
@@ -211,6 +256,50 @@ TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
     EXPECT_TRUE(module.ok() || !module.status().message().empty());
   }
   EXPECT_GT(refused, 100);
+}
+
+/// What the fuzz targets found: each crashed.
+TEST_F(Importer, OperandsOfTheWrongRankOrTypeAreRefused) {
+  const auto refusal = [&](auto fill) {
+    OnnxBuilder builder(20);
+    fill(builder);
+    auto module = import(builder.output("y"));
+    return module.ok() ? std::string("accepted") : module.status().message();
+  };
+  EXPECT_THAT(refusal([](OnnxBuilder& b) { b.input("x", ElementType::kF32, {}).node("DFT", "dft", {"x"}, {"y"}); }),
+              HasSubstr("DFT 'dft'"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {5}).input("l", ElementType::kI64, {});
+                b.node("SoftmaxCrossEntropyLoss", "loss", {"x", "l"}, {"y"});
+              }),
+              HasSubstr("its labels are a scalar"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {2, 1, 3}).input("w", ElementType::kI8, {1, 4, 3});
+                b.input("r", ElementType::kF32, {1, 4, 4}).node("RNN", "rnn", {"x", "w", "r"}, {"y"});
+              }),
+              HasSubstr("different types"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {2, 1, 3}).input("w", ElementType::kF32, {1, "m", 3});
+                b.input("r", ElementType::kF32, {1, 4, 4}).node("RNN", "rnn", {"x", "w", "r"}, {"y"});
+              }),
+              HasSubstr("free dimension"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) { b.node("If", "branch", {""}, {"y"}); }), HasSubstr("If 'branch'"));
+}
+
+TEST_F(Importer, AUnitIsVerifiedAfterWhatIsInIt) {
+  const std::string type = "(tensor<1x1x4x4xf32>, tensor<1x1x1x1xf32>) -> tensor<1x1x4x4xf32>";
+  auto module =
+      parseMlirModule(*context_,
+                      "func.func @main(%x: tensor<1x1x4x4xf32>, %w: tensor<1x1x1x1xf32>) -> tensor<1x1x4x4xf32> {\n"
+                      "  %0 = \"hpu.bundle\"(%x, %w) ({\n  ^bb0(%a: tensor<1x1x4x4xf32>, %b: tensor<1x1x1x1xf32>):\n"
+                      "    %1 = \"hpu.conv2d\"(%a, %b) : " +
+                          type +
+                          "\n    \"hpu.yield\"(%1) : (tensor<1x1x4x4xf32>) -> ()\n"
+                          "  }) : " +
+                          type + "\n  return %0 : tensor<1x1x4x4xf32>\n}\n",
+                      "unit.mlir");
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(Importer, RefusesOtherDialectsByName) {
