@@ -74,12 +74,6 @@ std::string helpFor(const NodeDef& node, int64_t opset) {
                   " compile: change what the reason names (a Cast before the node gives its operands "
                   "another type), or write the node with other ops");
   }
-  if (isControlFlow(node))
-    return node.op == "If"
-               ? "export the model for one value of the condition, so that one branch is left, or compute both "
-                 "branches and select with Where"
-               : "export the model with a fixed number of steps and unroll them (PyTorch: torch.jit.trace, or "
-                 "a Python loop), or write recurrences as RNN, GRU or LSTM";
   if (isText(node)) return "devices have no strings: do this on the host, and give the model numbers";
   const std::string custom =
       strCat(base::optionName("plugins"), " gives the op as a function in MLIR (docs/custom-ops.md)");
@@ -144,14 +138,14 @@ void OnnxImporter::describeNode(Issue& issue, const NodeDef& node) const {
   issue.domain = node.domain;
   issue.opset = versionOf(node);
   for (const std::string& name : node.inputs)
-    if (!name.empty()) issue.inputs.push_back({base::clipped(name), typeText(name)});
+    if (!name.empty()) issue.inputs.push_back({base::clipped(name), base::clipped(typeText(name))});
   for (const std::string& name : node.outputs)
-    if (!name.empty()) issue.outputs.push_back({base::clipped(name), typeText(name)});
+    if (!name.empty()) issue.outputs.push_back({base::clipped(name), base::clipped(typeText(name))});
 }
 
 void OnnxImporter::describePart(Issue& issue, const std::string& part, const ValueInfo& info) const {
   issue.part = part, issue.partName = info.name;
-  issue.outputs.push_back({base::clipped(info.name), declaredText(info)});
+  issue.outputs.push_back({base::clipped(info.name), base::clipped(declaredText(info))});
   issue.help = info.isTensor
                    ? strCat("export the model with numbers of a type that devices have, in few dimensions, for this ",
                             part, "; convert the data before they are given")
@@ -190,7 +184,7 @@ void OnnxImporter::lookIntoBodies(const NodeDef& node) {
     for (const RefusedInitializer& refused : attribute.graph->refused) reportInitializer(refused);
     for (const NodeDef& inner : attribute.graph->nodes) {
       // Control flow inside is part of what is reported already.
-      if (isControlFlow(inner) && !findRow(inner.op, inner.domain)) {
+      if (isControlFlow(inner)) {
         lookIntoBodies(inner);
         continue;
       }
@@ -206,8 +200,7 @@ std::string OnnxImporter::refusal(const NodeDef& node, const OpRow* row) const {
     if (!node.domain.empty() && node.domain != "com.microsoft")
       return strCat("ops of the domain '", node.domain, "' are not supported; ", base::optionName("plugins"),
                     " gives a file of custom ops");
-    return isControlFlow(node) ? "control flow that depends on run-time values is not supported"
-                               : "the op is not supported";
+    return "the op is not supported";
   }
   if (node.domain.empty() && (opsetOf(node) < row->minOpset || opsetOf(node) > row->maxOpset))
     return strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17");

@@ -7,8 +7,9 @@ import tempfile
 import unittest
 
 import numpy as np
-import openhpu
 from onnx import TensorProto, helper, numpy_helper
+
+from openhpu_cases import openhpu
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FLAGS = ["-O2", "-fPIC", "-fvisibility=hidden", "-fno-stack-protector", "-fno-builtin", "-fno-jump-tables", "-I", os.path.join(ROOT, "include")]

@@ -3,8 +3,9 @@
 import unittest
 
 import numpy as np
-import openhpu
 from onnx import TensorProto, helper, numpy_helper
+
+from openhpu_cases import openhpu
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RANDOM = np.random.default_rng(3)

@@ -46,7 +46,7 @@ INTEGERS = [
     binary("i32_mod_has_the_divisor_sign", "Mod", np.array([-7, 7, 5], np.int32), np.array([3, -3, 3], np.int32),
            np.array([2, -2, 2], np.int32)),
     binary("i64_equal", "Equal", WIDE, WIDE + i64([[1, 0], [0, 0]]), np.array([[False, True], [True, True]])),
-    binary("i64_pow", "Pow", i64(2, 3, -2), i64(3, 2, 3), i64(8, 9, -8), refusal="Pow.*(i64|integer)"),
+    binary("i64_pow", "Pow", i64(2, 3, -2), i64(3, 2, 3), i64(8, 9, -8)),
     Case("i64_pow_of_a_constant_is_exact", [node("Pow", ["a", "c"], ["b"])], {"a": i64(16777217, 3, -2)},
          [("b", i64(281475010265089, 9, 4))], {"c": f32(2)}, flags=EXACT),
     binary("f32_pow_of_odd_exponents_beyond_f32", "Pow", f32(-1, -1.0000001, 0.9999999, -0.0),
@@ -67,10 +67,9 @@ INTEGERS = [
 ]
 
 TYPES = [
-    Case("f64_add", [node("Add", ["a", "a"], ["b"])], {"a": DOUBLES}, [("b", DOUBLES + DOUBLES)],
-         refusal="Add.*f64"),
+    Case("f64_add", [node("Add", ["a", "a"], ["b"])], {"a": DOUBLES}, [("b", DOUBLES + DOUBLES)]),
     Case("f64_matmul", [node("MatMul", ["a", "w"], ["b"])], {"a": DOUBLES}, [("b", DOUBLES @ DOUBLES.T)],
-         {"w": np.ascontiguousarray(DOUBLES.T)}, refusal="MatMul.*f64"),
+         {"w": np.ascontiguousarray(DOUBLES.T)}),
     unary("f16_relu", "Relu", HALVES, relu(HALVES)),
     Case("f16_matmul", [node("MatMul", ["a", "w"], ["b"])], {"a": HALVES}, [("b", HALVES @ HALVES_FLIPPED)],
          {"w": HALVES_FLIPPED}, flags=("--rtol", "1e-2")),

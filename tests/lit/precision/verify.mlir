@@ -24,11 +24,3 @@ func.func @rounds(%x: tensor<2xf32>) -> tensor<2xf32> {
   %1 = hpu.cast %0 {to = f32} : (tensor<2xbf16>) -> tensor<2xf32>
   return %1 : tensor<2xf32>
 }
-
-// -----
-
-func.func @lacking(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {
-  // expected-error @+1 {{'hpu.matmul' op multiplies f64, which the MME of gaudi2 does not have (it has bf16, f16, f8e4m3ieee, f8e5m2, f32)}}
-  %0 = hpu.matmul %x, %x : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>
-  return %0 : tensor<2x2xf64>
-}

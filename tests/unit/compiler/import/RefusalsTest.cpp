@@ -64,8 +64,8 @@ TEST_F(Importer, SaysOfEachUnsupportedNodeWhereItIsWhatItReadsAndWhatHelps) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kF32, {2, 3}).input("k", ElementType::kBool, {2, 2});
   builder.node("Rellu", "typo", {"x"}, {"a"}).node("Fused", "own", {"x", "", "k"}, {"c"}, {}, "com.example");
-  builder.node("MatMul", "ints", {"k", "k"}, {"m"}).node("StringSplit", "words", {"a"}, {"w"});
-  builder.output("a").output("c").output("m").output("w");
+  builder.node("StringSplit", "words", {"a"}, {"w"});
+  builder.output("a").output("c").output("w");
   // What is wrong with the options hides none of it.
   ImportOptions options;
   options.dims["nowhere"] = 3;
@@ -73,7 +73,7 @@ TEST_F(Importer, SaysOfEachUnsupportedNodeWhereItIsWhatItReadsAndWhatHelps) {
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
   EXPECT_THAT(module.status().message(), HasSubstr("no free dimension has this name"));
-  ASSERT_EQ(unsupported_.size(), 4u);
+  ASSERT_EQ(unsupported_.size(), 3u);
   const UnsupportedNode& typo = unsupported_[0];
   EXPECT_EQ(typo.domain, "");
   EXPECT_EQ(typo.opset, 17);
@@ -88,8 +88,7 @@ TEST_F(Importer, SaysOfEachUnsupportedNodeWhereItIsWhatItReadsAndWhatHelps) {
   ASSERT_EQ(own.inputs.size(), 2u);
   EXPECT_EQ(own.inputs[1].type, "2x2xbool");
   EXPECT_THAT(own.help, HasSubstr("CompileOptions::plugins"));
-  EXPECT_THAT(unsupported_[2].help, HasSubstr("floats"));
-  EXPECT_THAT(unsupported_[3].help, HasSubstr("on the host"));
+  EXPECT_THAT(unsupported_[2].help, HasSubstr("on the host"));
 }
 
 TEST_F(Importer, AnUnknownOpsetHidesNoNode) {
@@ -269,7 +268,7 @@ TEST_F(Importer, OperandsOfTheWrongRankOrTypeAreRefused) {
   EXPECT_THAT(refusal([](OnnxBuilder& b) { b.input("x", ElementType::kF32, {}).node("DFT", "dft", {"x"}, {"y"}); }),
               HasSubstr("DFT 'dft'"));
   EXPECT_THAT(refusal([](OnnxBuilder& b) {
-                b.input("x", ElementType::kF32, {5}).input("l", ElementType::kI64, {});
+                b.input("x", ElementType::kF32, {5, 3}).input("l", ElementType::kI64, {});
                 b.node("SoftmaxCrossEntropyLoss", "loss", {"x", "l"}, {"y"});
               }),
               HasSubstr("its labels are a scalar"));
