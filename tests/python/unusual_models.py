@@ -61,7 +61,7 @@ def problem(case, outcome, folder):
     lines = outcome.message.replace(folder, "").rstrip("\n").splitlines()
     if not lines[0].startswith("error: ") or not re.search(case.refusal, lines[0]):
         return model_runs.WRONG, f"the error does not match /{case.refusal}/: {lines[0][:300]}"
-    lines = [line for line in lines if not line.startswith("  ")]  # What is said of each node more closely.
+    lines = [line for line in lines if line and not line.startswith("  ")]  # What is said of each node more closely.
     if len(lines) > 1 + case.table_lines:
         return model_runs.WRONG, f"{len(lines)} lines instead of {1 + case.table_lines}: {lines[:3]}"
     return model_runs.OK, ""

@@ -271,7 +271,7 @@ TEST_F(Importer, OperandsOfTheWrongRankOrTypeAreRefused) {
                 b.input("x", ElementType::kF32, {5, 3}).input("l", ElementType::kI64, {});
                 b.node("SoftmaxCrossEntropyLoss", "loss", {"x", "l"}, {"y"});
               }),
-              HasSubstr("its labels are a scalar"));
+              HasSubstr("its labels"));
   EXPECT_THAT(refusal([](OnnxBuilder& b) {
                 b.input("x", ElementType::kF32, {2, 1, 3}).input("w", ElementType::kI8, {1, 4, 3});
                 b.input("r", ElementType::kF32, {1, 4, 4}).node("RNN", "rnn", {"x", "w", "r"}, {"y"});
