@@ -58,6 +58,8 @@ std::optional<Spatial> readSpatial(NodeContext& node, int64_t rank, Ints kernel)
   for (size_t d = 0; d < dims; ++d)
     if (s.kernel[d] < 1 || s.strides[d] < 1 || s.dilations[d] < 1)
       return node.invalid("kernel, strides and dilations must be positive"), std::nullopt;
+  if (llvm::any_of(pads, [](int64_t pad) { return pad < 0; }))
+    return node.invalid("pads must not be negative"), std::nullopt;
   return s;
 }
 

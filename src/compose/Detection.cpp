@@ -129,6 +129,10 @@ UniqueRows uniqueRows(Emitter& c, Value rows, bool isSorted) {
   if (c.element(rows) == ElementType::kBool) rows = c.cast(rows, ElementType::kU8);
   const int64_t count = c.dim(rows, 0), width = c.dim(rows, 1);
   if (width < 1) return {c.unsupported("rows without elements"), {}, {}, {}};
+  // Each is compared with each.
+  constexpr int64_t kMostRows = int64_t{1} << 16;
+  if (count > kMostRows)
+    return {c.unsupported(base::strCat("the different ones among ", count, " (at most ", kMostRows, " are)")), {}, {}, {}};
   // [i, j]: of row i and row j.
   Value mine, others;
   if (width == 1) {
