@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/Format.h"
+#include "perfmodel/PartsTime.h"
 
 namespace hpu::driver {
 namespace {
@@ -115,8 +116,7 @@ class Placer {
 }  // namespace
 
 Picoseconds PartTimeline::decisions(uint64_t iterations) const {
-  const Wide checks = hasCondition ? Wide{iterations} + (iterations < trips ? 1 : 0) : 0;
-  return atMost((checks + (hasCount ? 1 : 0)) * perfmodel::kPartDecision);
+  return atMost(Wide{perfmodel::partDecisions(hasCount, hasCondition, trips, iterations)} * perfmodel::kPartDecision);
 }
 
 PartsPlacement placeParts(const LaunchTimeline& timeline, Picoseconds ready, EngineTimeline* engines,

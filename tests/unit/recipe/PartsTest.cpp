@@ -10,6 +10,7 @@
 #include "DynamicSample.h"
 #include "PartsSample.h"
 #include "SampleProgram.h"
+#include "recipe/ConstantPool.h"
 #include "recipe/Container.h"
 #include "recipe/LittleEndian.h"
 #include "recipe/RecipeReader.h"
@@ -73,6 +74,60 @@ TEST(PartsRecipe, KeepsConstantsOnce) {
   const ConstantBlob &own = (*program)->parts[3].program->constants.at(0), &held = (*program)->constants[0];
   EXPECT_EQ(own.data, held.data + 256);
   EXPECT_EQ(own.bytes, 256u);
+}
+
+/// A program that copies a table of its constants, of `rows` rows that hold their number and `first`, to its output.
+std::shared_ptr<Program> tableProgram(int32_t first, int64_t rows) {
+  PartBuilder builder("table");
+  const uint32_t out = builder.output(ElementType::kI32, {rows * 64});
+  const uint32_t table = builder.section(SectionKind::kConst, static_cast<uint64_t>(rows) * 256);
+  for (int64_t row = 0; row < rows; ++row) {
+    auto bytes = std::make_shared<std::vector<int32_t>>(64, first + static_cast<int32_t>(row));
+    builder.program.constants.push_back(
+        {table, static_cast<uint64_t>(row) * 256, reinterpret_cast<const uint8_t*>(bytes->data()), 256, bytes});
+    builder.copy(table, out, ElementType::kI32, 64, static_cast<uint64_t>(row) * 256, static_cast<uint64_t>(row) * 256);
+  }
+  builder.program.target = Target::kGaudi2;
+  return std::make_shared<Program>(builder.program);
+}
+
+TEST(ConstantPool, KeepsConstantsOfAllPartsOnceHoweverDeep) {
+  ConstantPool pool;
+  auto first = tableProgram(10, 3), second = tableProgram(11, 4);
+  auto inner = std::make_shared<Program>(), outer = std::make_shared<Program>();
+  inner->target = outer->target = Target::kGaudi2;
+  const uint32_t innerOut = addOutput(*inner, ElementType::kI32, {4 * 64});
+  const uint32_t outerOut = addOutput(*outer, ElementType::kI32, {4 * 64});
+  const uint32_t a = pool.add(first).value(), b = pool.add(second).value();
+  const uint32_t c = pool.add(inner).value(), d = pool.add(outer).value();
+  std::vector<PartPlace> places(2);
+  places[0] = testing::at(innerOut);
+  places[b] = testing::at(c);
+  inner->parts.push_back({second, places, 2});
+  places[0] = testing::at(outerOut);
+  places[a] = testing::at(d);
+  outer->parts.push_back({first, places});
+  places[c] = testing::at(d);
+  outer->parts.push_back({inner, places});
+  auto more = std::make_shared<std::vector<int32_t>>(64, 99);
+  const uint64_t offset = pool.place({kNone, 0, reinterpret_cast<const uint8_t*>(more->data()), 256, more});
+  pool.finish();
+  const Status status = verifyProgram(*outer);
+  ASSERT_TRUE(status.ok()) << status.message();
+  // 10 to 14, and the one by itself.
+  EXPECT_EQ(outer->constants.size(), 6u);
+  EXPECT_EQ(outer->constants.back().offset, offset);
+  EXPECT_EQ(pool.bytes(), 6u * 256);
+  for (const auto& [program, number] : {std::pair(first, 10), std::pair(second, 11)})
+    for (size_t row = 0; row < program->ops.size(); ++row) {
+      const Operand& src = program->ops[row].dma.src;
+      const ConstantBlob& blob = program->constants.at(src.offset / 256);
+      EXPECT_EQ(reinterpret_cast<const int32_t*>(blob.data)[5], number + static_cast<int32_t>(row));
+      EXPECT_EQ(blob.offset, src.offset);
+    }
+  auto bytes = writeRecipe(*outer);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  EXPECT_TRUE(sameParts(*outer, **read(*bytes)));
 }
 
 TEST(Parts, PlacesMoveAndTakeTurns) {
