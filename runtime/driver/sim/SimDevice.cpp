@@ -44,14 +44,18 @@ class SimProgram final : public LoadedProgram {
       : program_(std::move(program)), parts_(std::move(parts)), writingParts_(recipe::lastWritingParts(*program_)) {}
 
   /// With executors of the program, or of all its parts.
-  static StatusOr<std::unique_ptr<SimProgram>> create(const std::shared_ptr<const recipe::Program>& program) {
+  static StatusOr<std::unique_ptr<SimProgram>> create(
+      const std::shared_ptr<const recipe::Program>& program,
+      const std::shared_ptr<sim::ScratchPool>& scratch = std::make_shared<sim::ScratchPool>()) {
     if (program->parts.empty()) {
-      HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, {}));
+      sim::ProgramExecutor::Options options;
+      options.scratch = scratch;
+      HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, options));
       return std::make_unique<SimProgram>(program, std::move(executor));
     }
     std::vector<std::unique_ptr<SimProgram>> parts;
     for (const recipe::Part& part : program->parts) {
-      auto own = create(part.program);
+      auto own = create(part.program, scratch);
       if (!own.ok()) return own.status().withContext(partText(*program, static_cast<uint32_t>(parts.size())));
       parts.push_back(std::move(*own));
     }
