@@ -312,10 +312,11 @@ Written writtenBefore(const Program& program) {
   Written written;
   for (uint32_t s = 0; s < program.sections.size(); ++s) {
     const Section& section = program.sections[s];
-    const bool is = section.kind == SectionKind::kInput || section.kind == SectionKind::kConst ||
-                    section.kind == SectionKind::kPersistent || stateOf(program, section) != nullptr;
+    const bool is = section.kind == SectionKind::kInput || section.kind == SectionKind::kPersistent ||
+                    stateOf(program, section) != nullptr;
     if (is) written.add(s, 0, usableBytes(program, section));
   }
+  for (const ConstantBlob& blob : program.constants) written.add(blob.section, blob.offset, blob.offset + blob.bytes);
   return written;
 }
 

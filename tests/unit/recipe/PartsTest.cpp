@@ -211,6 +211,12 @@ TEST(PartsVerifier, RefusesWhatDoesNotFitItsHolder) {
       {[](Program& p) { p.parts[1].sections[2] = p.parts[1].sections[0]; }, "writes section 2 where it has section 0"},
       {[](Program& p) { p.parts[1].sections[3] = moving(kWork, 5 * 256, -256); }, "in one iteration"},
       {[](Program& p) { p.parts[0].sections[2] = at(kWork); }, "writes section 1 where it has section 2"},
+      {[](Program& p) {
+         p.parts[0].sections[0] = at(8);
+         p.constants[0].bytes = 128;
+         p.parts.resize(1);
+       },
+       "reads its input 0 'in0', bytes 0 to 256 of section 8"},
       // Nothing writes the fourth of the places.
       {[](Program& p) { p.parts[2].sections[0] = at(kWork, 3 * 256); }, "reads its input 0 'in0'"},
       {[](Program& p) { p.parts.erase(p.parts.begin()); }, ""},
