@@ -62,6 +62,13 @@ using Addresses = base::HandedOverVector<DeviceAddress>;
 /// What work keeps alive until it is done.
 using Owners = base::HandedOverVector<std::shared_ptr<const void>>;
 
+/// How often the parts of a program have run whose iterations data decides: in the order in which they began, those of
+/// parts of parts behind the count of what they are a part of.
+struct LaunchOutcome {
+  virtual ~LaunchOutcome() = default;
+  std::vector<uint64_t> iterations;
+};
+
 /// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM); of an input or output
 /// it may be one of host memory (HostWindow.h), as those of CopyOnDevice and Fill may.
 /// signals[i] is an output of the program whose last write has a ticket of its own: the launch's
@@ -73,6 +80,9 @@ struct Launch {
   /// What the engines do for it, in device time without starts and waits; the driver fills it in. Says whether the host
   /// has as much to do as for another launch.
   int64_t workPs = 0;
+  /// Where to say how often parts ran, when data decides that and device time depends on it; else null. The driver
+  /// fills it in, and keeps it until the work is done.
+  LaunchOutcome* outcome = nullptr;
 };
 class DriverDevice;
 /// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device

@@ -37,6 +37,11 @@ constexpr std::string_view termName(Term term) {
 /// No command takes longer than this (1000 s): it keeps sums in range whatever sizes a recipe claims.
 inline constexpr Picoseconds kLongestCommand = 1'000'000'000'000'000;
 
+/// What a part of a program takes that runs by data (recipe::Part::count, condition), each time: the device's control
+/// processor reads a value that the engines have written, and goes to one queue of commands or another. No figure of it
+/// is published. Assumed are an uncached read of HBM by an embedded core and the start of a queue: 1 us together.
+inline constexpr Picoseconds kPartDecision = 1'000'000;
+
 struct Bytes {
   int64_t hbm = 0, sram = 0;
 };

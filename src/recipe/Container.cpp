@@ -83,6 +83,24 @@ void fillTables(const Program& program, DataSection& imageData, StoredTables& ta
   if (program.dynamic) tables.dynamic = *program.dynamic;
 }
 
+/// All parts, each behind the one that it is a part of.
+void storeParts(const Program& program, DataSection& imageData, std::vector<StoredPart>& stored) {
+  std::vector<const Program*> holders{&program};  // The program, then those of `stored`.
+  for (size_t h = 0; h < holders.size(); ++h)
+    for (const Part& part : holders[h]->parts) {
+      StoredPart& own = stored.emplace_back();
+      own.holder = h == 0 ? kNone : static_cast<uint32_t>(h - 1);
+      own.sections = part.sections;
+      own.trips = part.trips;
+      own.count = part.count;
+      own.condition = part.condition;
+      own.conditionInverted = part.conditionInverted;
+      own.program = *part.program;
+      fillTables(*part.program, imageData, own.tables);
+      holders.push_back(part.program.get());
+    }
+}
+
 void writeEntry(uint8_t* at, const SectionEntry& entry) {
   storeLe(at, static_cast<uint32_t>(entry.id));
   storeLe(at + 4, entry.flags);
@@ -137,6 +155,8 @@ std::string_view sectionIdName(SectionId id) {
       return "states";
     case SectionId::kDataSizes:
       return "data sizes";
+    case SectionId::kParts:
+      return "parts";
     case SectionId::kVariants:
       return "variants";
     case SectionId::kConstantData:
@@ -148,6 +168,7 @@ std::string_view sectionIdName(SectionId id) {
 }
 
 uint16_t leastReaderMinor(const Program& program) {
+  if (!program.parts.empty()) return 4;
   if (!program.states.empty() || !program.variants.empty() || !program.dataSizes.empty()) return 3;
   if (program.dynamic) return program.dynamic->values.empty() ? 2 : 3;
   std::vector<const Operand*> reads, writes;
@@ -170,6 +191,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     fillTables(*variant.program, imageData, stored.tables);
     stored.isDynamic = variant.program->dynamic != nullptr;
   }
+  storeParts(program, imageData, tables.parts);
 
   std::vector<SectionSpec> specs(std::begin(kMetadata), std::end(kMetadata));
   if (!tables.packings.empty()) specs.push_back({SectionId::kPackings, 0});
@@ -179,6 +201,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   if (!program.states.empty()) specs.push_back({SectionId::kStates, kRequired});
   if (!program.dataSizes.empty()) specs.push_back({SectionId::kDataSizes, kRequired});
   if (!program.variants.empty()) specs.push_back({SectionId::kVariants, kRequired});
+  if (!program.parts.empty()) specs.push_back({SectionId::kParts, kRequired});
   const bool hasIr = !program.ir.empty();
   const bool isSigned = !program.signature.empty();
   const uint32_t numSections = static_cast<uint32_t>(specs.size()) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;

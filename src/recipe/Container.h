@@ -62,6 +62,7 @@ enum class SectionId : uint32_t {
   kInputValues = 20,  ///< Since 1.3: Dynamic::values; not there when empty.
   kStates = 21,       ///< Since 1.3.
   kDataSizes = 22,    ///< Since 1.3.
+  kParts = 23,        ///< Since 1.4.
   kConstantData = 32,
   kImageData = 33,
 };
@@ -72,9 +73,9 @@ std::string_view sectionIdName(SectionId id);
 inline constexpr SectionId kDynamicSections[] = {SectionId::kSizes, SectionId::kPatches, SectionId::kPlacements,
                                                  SectionId::kUnits, SectionId::kKernelSizes};
 
-/// The oldest reader of this major version that understands the program: 3 where it has variants or states, or sizes
-/// are values of inputs or depend on data, 2 where sizes are free or an op reads an operand without elements, else 0 (a
-/// reader that does not know packings computes the same).
+/// The oldest reader of this major version that understands the program: 4 where it has parts, 3 where it has variants
+/// or states, or sizes are values of inputs or depend on data, 2 where sizes are free or an op reads an operand without
+/// elements, else 0 (a reader that does not know packings computes the same).
 uint16_t leastReaderMinor(const Program& program);
 
 /// Set when a reader that does not know the id must refuse the file.

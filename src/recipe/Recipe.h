@@ -21,7 +21,7 @@ struct Program;
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 3;
+inline constexpr uint16_t kFormatMinor = 4;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNone = 0xffffffffu;
@@ -243,6 +243,40 @@ struct Variant {
 };
 inline constexpr uint32_t kMaxVariants = 64;
 
+/// Where something of a part lies in the sections of its holder: from `offset` on in the first iteration, `step` bytes
+/// further in each that follows. Values that iterations hand on have two places and take turns (`turns`).
+struct PartPlace {
+  uint32_t section = kNone;  ///< The holder's. kNone: nowhere (SRAM, which each part has for itself, or no such value).
+  uint64_t offset = 0;
+  int64_t step = 0;  ///< Negative: backwards.
+  /// The part of the holder whose iterations decide between the two places, an even number of them for the above and an
+  /// odd one for the next two: of the part itself its current iteration, counted from 0, of one before it how many it
+  /// has run in all. kNone: there is one place.
+  uint32_t turns = kNone;
+  uint32_t oddSection = kNone;
+  uint64_t oddOffset = 0;
+  bool operator==(const PartPlace&) const = default;
+};
+
+/// A step of a program of parts: a program that runs as often as it says. So loops and branches run on the device.
+struct Part {
+  std::shared_ptr<const Program> program;  ///< May have parts itself.
+  std::vector<PartPlace> sections;         ///< By section of `program`.
+  uint64_t trips = 1;                      ///< It runs at most so often.
+  /// An i64 that is read once, before the first iteration: no more iterations than that. Optional.
+  PartPlace count;
+  /// A bool of one byte that is read before each iteration: no more of them when it is 0. Optional.
+  PartPlace condition;
+  bool conditionInverted = false;  ///< ... when it is not 0: the other branch.
+};
+/// Of a program, those of its parts included.
+inline constexpr uint32_t kMaxParts = 4096;
+inline constexpr uint32_t kMaxPartDepth = 8;
+inline constexpr uint32_t kMaxPartSections = 4096;
+inline constexpr uint64_t kMaxPartTrips = uint64_t{1} << 31;
+/// Of one launch, those of parts of parts included.
+inline constexpr uint64_t kMaxPartIterations = uint64_t{1} << 40;
+
 struct Program {
   std::string name;
   std::string producer;  ///< "OpenHPU 0.1.0"
@@ -269,6 +303,10 @@ struct Program {
   std::shared_ptr<const Dynamic> dynamic;
   /// Of a program of free dimensions; those that fix more sizes first. The first that has the sizes of a launch runs.
   std::vector<Variant> variants;
+  /// They run one after another. A program that has any, their *holder*, has no kernels, ops, bundles and queues of its
+  /// own (src/recipe/Parts.h). Its workspace holds what parts hand on and their own workspaces; constants are the
+  /// holder's: each is stored, and on the device, once.
+  std::vector<Part> parts;
 };
 
 /// The state that a section is bound to; null: none.

@@ -14,6 +14,7 @@
 #include "hpu/version.h"
 #include "recipe/Container.h"
 #include "recipe/LittleEndian.h"
+#include "recipe/Parts.h"
 #include "recipe/RecipeVerifier.h"
 #include "recipe/Schema.h"
 #include "recipe/SectionHash.h"
@@ -50,6 +51,7 @@ class Loader {
     HPU_RETURN_IF_ERROR(setPackings(*program_, tables_));
     HPU_RETURN_IF_ERROR(setDynamic());
     HPU_RETURN_IF_ERROR(setVariants());
+    HPU_RETURN_IF_ERROR(setParts());
     if (Status status = verifyProgram(*program_); !status.ok()) return damaged(status.message());
     if (!program_->signature.empty() && !signatureMatches(data_, bytes_))
       return damaged(
@@ -305,6 +307,37 @@ class Loader {
         program->dynamic = std::make_shared<const Dynamic>(std::move(stored.tables.dynamic));
       }
       program_->variants.push_back({std::move(stored.sizes), std::move(program)});
+    }
+    return okStatus();
+  }
+
+  Status setParts() {
+    std::vector<StoredPart>& list = tables_.parts;
+    if (list.size() > kMaxParts) return damaged(strCat("it has ", list.size(), " parts, more than ", kMaxParts));
+    std::vector<uint32_t> depths;
+    std::vector<std::shared_ptr<Program>> programs;
+    for (size_t i = 0; i < list.size(); ++i) {
+      StoredPart& stored = list[i];
+      auto where = [&] { return strCat("part ", i, " of the section '", sectionIdName(SectionId::kParts), "'"); };
+      const bool isTop = stored.holder == kNone;
+      if (!isTop &&
+          (stored.holder >= i || (i > 0 && list[i - 1].holder != kNone && stored.holder < list[i - 1].holder)))
+        return damaged(strCat(where(), " is a part of part ", stored.holder, ", which is not before it"));
+      if (isTop && i > 0 && list[i - 1].holder != kNone) return damaged(where() + " comes behind parts of parts");
+      depths.push_back(isTop ? 1 : depths[stored.holder] + 1);
+      if (depths.back() > kMaxPartDepth)
+        return damaged(strCat(where(), " is nested more than ", kMaxPartDepth, " deep"));
+      auto program = std::make_shared<Program>(std::move(stored.program));
+      program->target = program_->target;
+      Status status = attachImages(*program, stored.tables);
+      if (status.ok()) status = setPackings(*program, stored.tables);
+      if (!status.ok()) return status.withContext(where());
+      Part part{program,      std::move(stored.sections), stored.trips,
+                stored.count, stored.condition,           stored.conditionInverted};
+      Program& holder = isTop ? *program_ : *programs[stored.holder];
+      program->constants = partConstants(holder, part);
+      holder.parts.push_back(std::move(part));
+      programs.push_back(std::move(program));
     }
     return okStatus();
   }

@@ -12,7 +12,8 @@ Status verifyProgram(const Program& program) {
   HPU_RETURN_IF_ERROR(verifyOps(program));
   HPU_RETURN_IF_ERROR(verifyCommands(program));
   HPU_RETURN_IF_ERROR(verifyDynamic(program));
-  return verifyVariants(program);
+  HPU_RETURN_IF_ERROR(verifyVariants(program));
+  return verifyParts(program);
 }
 
 }  // namespace hpu::recipe

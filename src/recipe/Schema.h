@@ -202,15 +202,17 @@ void schema(Ar& ar, typename Ar::template Ref<InputValue> v) {
 }
 
 struct StoredVariant;
+struct StoredPart;
 
 /// The lists that the container stores in place of Program::constants, Program::images, packing factors,
-/// Program::dynamic and Program::variants.
+/// Program::dynamic, Program::variants and Program::parts.
 struct StoredTables {
   std::vector<StoredConstant> constants;
   std::vector<StoredImage> images;
   std::vector<StoredPacking> packings;  ///< In the order of ops.
   Dynamic dynamic;
   std::vector<StoredVariant> variants;
+  std::vector<StoredPart> parts;
 };
 
 /// A Variant as stored: the metadata sections of its program one after another, but for its constants, which are the
@@ -225,9 +227,31 @@ inline constexpr SectionId kVariantSections[] = {
     SectionId::kProgram, SectionId::kMemory, SectionId::kKernels, SectionId::kImages,    SectionId::kOps,
     SectionId::kBundles, SectionId::kQueues, SectionId::kSources, SectionId::kEstimates, SectionId::kPackings};
 
+/// A Part as stored: as a variant, and whose part it is. Parts of parts are in the same list, each behind its holder:
+/// how deep a file nests them takes none of the reader's stack.
+struct StoredPart {
+  uint32_t holder = kNone;  ///< The place in the list of the part that it is a part of; kNone: the program's.
+  std::vector<PartPlace> sections;
+  uint64_t trips = 1;
+  PartPlace count, condition;
+  bool conditionInverted = false;
+  Program program;
+  StoredTables tables;
+};
+
 template <typename Ar>
 bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
                    typename Ar::template Ref<StoredTables> tables);
+
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<PartPlace> v) {
+  ar(v.section, v.offset, v.step, v.turns, v.oddSection, v.oddOffset);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredPart> v) {
+  ar(v.holder, v.sections, v.trips, v.count, v.condition, v.conditionInverted);
+  for (SectionId id : kVariantSections) sectionSchema(id, ar, v.program, v.tables);
+}
 
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredVariant> v) {
@@ -284,6 +308,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(p.dataSizes), true;
     case SectionId::kVariants:
       return ar(tables.variants), true;
+    case SectionId::kParts:
+      return ar(tables.parts), true;
     default:
       return false;
   }

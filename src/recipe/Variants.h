@@ -14,10 +14,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "hpu/status.h"
+#include "recipe/ConstantPool.h"
 #include "recipe/Dynamic.h"
 #include "recipe/Recipe.h"
 #include "recipe/SizeValues.h"
@@ -49,7 +49,7 @@ class VariantLinker {
   Status add(const std::map<std::string, int64_t>& sizes, const Program& variant);
 
   /// Bytes of constants that variants have added: those of which no program before had equal ones.
-  uint64_t addedBytes() const { return addedBytes_; }
+  uint64_t addedBytes() const { return known_.addedBytes(); }
 
   /// The holder with its variants, those that fix more sizes first. Not verified. Nothing may be added afterwards.
   std::shared_ptr<Program> finish();
@@ -68,8 +68,7 @@ class VariantLinker {
   std::shared_ptr<Program> program_;
   uint32_t constants_ = kNone;  ///< The section of all constants.
   std::vector<Added> added_;
-  std::unordered_multimap<uint64_t, size_t> known_;  ///< The holder's constants by the hash of their bytes.
-  uint64_t addedBytes_ = 0;
+  KnownConstants known_;  ///< The holder's.
 };
 
 }  // namespace hpu::recipe

@@ -42,6 +42,10 @@ Status verifyDynamic(const Program& program);
 /// Program::variants: sizes and tensors fit the program, memory is shared as Variant says, and each verifies by itself.
 Status verifyVariants(const Program& program);
 
+/// Program::parts: in all iterations their memory is within the program's, what they read has been written, and none
+/// writes what the same iteration reads; and each verifies by itself.
+Status verifyParts(const Program& program);
+
 /// The shape algebra of an MME op whose operands' sizes are all > 0 and whose product of sizes is
 /// bounded.
 Status verifyMmeShapes(const Op& op, const std::string& where);

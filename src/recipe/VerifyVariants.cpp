@@ -27,8 +27,8 @@ class VariantVerifier {
   Status run() {
     HPU_RETURN_IF_ERROR(verifySizes());
     HPU_RETURN_IF_ERROR(verifySections());
-    if (program_.target != holder_.target || !program_.variants.empty())
-      return dataLoss(strCat(where_, " has another target than its program, or variants of its own"));
+    if (program_.target != holder_.target || !program_.variants.empty() || !program_.parts.empty())
+      return dataLoss(strCat(where_, " has another target than its program, or variants or parts of its own"));
     HPU_RETURN_IF_ERROR(verifyProgram(program_).withContext(where_));
     HPU_RETURN_IF_ERROR(verifySymbols());
     HPU_RETURN_IF_ERROR(verifyTensors(false));

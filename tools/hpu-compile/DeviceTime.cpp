@@ -3,7 +3,7 @@
 
 #include "arch/TargetDesc.h"
 #include "base/StatusMacros.h"
-#include "perfmodel/Breakdown.h"
+#include "perfmodel/PartsTime.h"
 
 namespace hpu::tools {
 namespace {
@@ -21,7 +21,9 @@ Json termsJson(const perfmodel::Terms& terms) {
   return json;
 }
 
-Json opJson(const recipe::Program& program, const perfmodel::OpBreakdown& work) {
+Json opJson(const perfmodel::ProgramOp& each) {
+  const recipe::Program& program = *each.program;
+  const perfmodel::OpBreakdown& work = each.work;
   const recipe::Op& op = program.ops[work.op];
   Json nodes = Json::array();
   for (uint32_t node : op.provenance) nodes.append(program.sourceNodes[node].name);
@@ -42,12 +44,8 @@ Json opJson(const recipe::Program& program, const perfmodel::OpBreakdown& work) 
 Status addDeviceTime(Json& json, const Recipe& recipe) {
   const recipe::Program& program = *recipe.program();
   const arch::TargetDesc& target = arch::targetDesc(program.target);
-  std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(program, target, target.clock());
-  perfmodel::TimedLaunch launch;
-  launch.queues = &queues;
-  launch.numSignals = program.numSignals;
-  HPU_ASSIGN(perfmodel::TimelineResult timeline, perfmodel::simulate(target, target.clock(), {launch}));
-  perfmodel::Breakdown work = perfmodel::breakDown(program, queues, timeline);
+  HPU_ASSIGN(const perfmodel::ProgramBreakdown all, perfmodel::breakDown(program, target, target.clock()));
+  const perfmodel::Breakdown& work = all.whole;
 
   Json engines = Json::object(), critical = Json::object();
   double whole = us(work.deviceTime);
@@ -70,7 +68,7 @@ Status addDeviceTime(Json& json, const Recipe& recipe) {
   }
   critical.set("gaps", us(work.criticalGaps));
   Json slowest = Json::array();
-  for (size_t i = 0; i < std::min(kSlowestOps, work.ops.size()); ++i) slowest.append(opJson(program, work.ops[i]));
+  for (size_t i = 0; i < std::min(kSlowestOps, all.ops.size()); ++i) slowest.append(opJson(all.ops[i]));
   json.set("engines", std::move(engines));
   json.set("critical_path_us", std::move(critical));
   json.set("slowest_ops", std::move(slowest));

@@ -80,17 +80,9 @@ void printPhases(Tool& tool, const CompileResult& result, const std::string& nod
   }
 }
 
-}  // namespace
-
-void explainNode(Tool& tool, const CompileResult& result) {
-  const std::string& node = result.explainedNode;
-  printPhases(tool, result, node);
-  Json& list = tool.json()["explain"] = Json::array();
-  if (!result.recipe.valid()) return;
-  const recipe::Program& program = *result.recipe.program();
-  Table table({Column::name("op"), Column::word("engine"), Column::text("unit"), Column::word("space").leaveOut(1),
-               Column::number("commands").leaveOut(2), Column::number("us"), Column::word("bound"),
-               Column::text("why not at the peak")});
+/// The ops of the program, and of its parts, that come from the node.
+void explainOps(const recipe::Program& program, const std::string& node, Table& table, Json& list) {
+  for (const recipe::Part& part : program.parts) explainOps(*part.program, node, table, list);
   for (uint32_t i = 0; i < program.ops.size(); ++i) {
     const recipe::Op& op = program.ops[i];
     if (!comesFrom(program, op, node)) continue;
@@ -119,6 +111,19 @@ void explainNode(Tool& tool, const CompileResult& result) {
                     .set("terms_us", terms)
                     .set("nodes", nodes));
   }
+}
+
+}  // namespace
+
+void explainNode(Tool& tool, const CompileResult& result) {
+  const std::string& node = result.explainedNode;
+  printPhases(tool, result, node);
+  Json& list = tool.json()["explain"] = Json::array();
+  if (!result.recipe.valid()) return;
+  Table table({Column::name("op"), Column::word("engine"), Column::text("unit"), Column::word("space").leaveOut(1),
+               Column::number("commands").leaveOut(2), Column::number("us"), Column::word("bound"),
+               Column::text("why not at the peak")});
+  explainOps(*result.recipe.program(), node, table, list);
   if (table.empty()) {
     tool.printAlways("  device     no operation of its own: see the last phase above");
     return;

@@ -6,9 +6,12 @@
 
 namespace hpu::tools {
 
-Precision precisionOf(const Recipe& recipe) {
+namespace {
+
+Precision precisionOf(const recipe::Program& program) {
   Precision narrowest = Precision::kF32;
-  for (const recipe::Op& op : recipe.program()->ops) {
+  for (const recipe::Part& part : program.parts) narrowest = std::max(narrowest, precisionOf(*part.program));
+  for (const recipe::Op& op : program.ops) {
     if (op.engine != Engine::kMme) continue;
     ElementType type = op.mme.a.type;
     Precision precision = type == ElementType::kBF16     ? Precision::kBF16
@@ -19,6 +22,12 @@ Precision precisionOf(const Recipe& recipe) {
     narrowest = std::max(narrowest, precision);
   }
   return narrowest;
+}
+
+}  // namespace
+
+Precision precisionOf(const Recipe& recipe) {
+  return precisionOf(*recipe.program());
 }
 
 Status checkSizeOptions(const Tool& tool, const std::string& path, const Recipe& recipe) {

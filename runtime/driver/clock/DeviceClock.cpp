@@ -68,6 +68,12 @@ void DeviceClock::end(ExternalTime& time, Picoseconds end, std::vector<ExternalS
   time.spans = std::move(spans);
 }
 
+void DeviceClock::end(ExternalTime& time, std::vector<uint64_t> iterations) {
+  std::lock_guard lock(domain());
+  time.ended = true;
+  time.iterations = std::move(iterations);
+}
+
 void DeviceClock::skip(ExternalTime& time) {
   std::lock_guard lock(domain());
   time.ended = time.skipped = true;

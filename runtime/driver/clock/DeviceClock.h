@@ -70,6 +70,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   Picoseconds arrival(ExternalTime& time);
   /// It ends at `end`, and no earlier than its arrival.
   void end(ExternalTime& time, Picoseconds end, std::vector<ExternalSpan> spans);
+  /// A launch has run: so often, as LaunchOutcome says it, its parts.
+  void end(ExternalTime& time, std::vector<uint64_t> iterations);
   /// It is over and took no time.
   void skip(ExternalTime& time);
   void forget(Ticket ticket);
@@ -103,7 +105,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
     ClockItem item;
     std::shared_ptr<TimeNode> node;
     std::vector<std::shared_ptr<TimeNode>> signals;  ///< Of a launch.
-    std::shared_ptr<ExternalTime> external;          ///< Of external work.
+    std::shared_ptr<ExternalTime> external;          ///< Of external work, and of a launch with an outcome.
     bool closes = false;                             ///< It is the last of its segment.
     bool look = false;                               ///< A look is due when it is the last that was submitted.
     bool held = false;     ///< It has a dependence, and takes its place only when a look needs it.

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/StatusMacros.h"
+#include "recipe/Parts.h"
+#include "runtime/driver/clock/LaunchParts.h"
 
 namespace hpu::driver {
 namespace {
@@ -143,12 +145,48 @@ StatusOr<std::shared_ptr<LaunchTimeline>> timelineOf(std::vector<TimedQueue> que
   return result;
 }
 
+StatusOr<std::shared_ptr<const LaunchTimeline>> timelineOfParts(const recipe::Program& program,
+                                                                const arch::TargetDesc& target,
+                                                                const arch::ClockProfile& clock,
+                                                                perfmodel::CostMemo* costs, bool saysIterations) {
+  auto result = std::make_shared<LaunchTimeline>();
+  result->writingParts = recipe::lastWritingParts(program);
+  bool hasStart = false;
+  for (const recipe::Part& part : program.parts) {
+    PartTimeline& own = result->parts.emplace_back();
+    own.program = part.program;
+    HPU_ASSIGN(own.timeline, LaunchTimeline::create(*part.program, target, clock, costs, saysIterations));
+    own.trips = part.trips;
+    own.hasCount = part.count.section != recipe::kNone;
+    own.hasCondition = part.condition.section != recipe::kNone;
+    own.isAwaited = saysIterations && recipe::isDecided(part);
+    result->isAwaited |= own.isAwaited || own.timeline->isAwaited;
+    const uint64_t iterations = own.isAwaited ? 0 : own.trips;
+    const LaunchTimeline& one = *own.timeline;
+    const bool decides = own.decisions(iterations) > 0;
+    if (!hasStart && (iterations > 0 || decides)) {
+      hasStart = true;
+      result->start = result->end + (decides ? 0 : one.start);
+    }
+    result->end = atMost(Wide{result->end} + own.decisions(iterations) + Wide{one.end} * iterations);
+    result->work = atMost(Wide{result->work} + Wide{one.work} * iterations);
+    result->commands = atMost(Wide{result->commands} + Wide{one.commands} * iterations);
+    for (int e = 0; e < kNumEngines; ++e)
+      result->busy[e] = atMost(Wide{result->busy[e]} + Wide{one.busy[e]} * iterations);
+    result->partEnds.push_back(result->end);
+  }
+  if (!hasStart) result->start = result->end;
+  return std::shared_ptr<const LaunchTimeline>(std::move(result));
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(const recipe::Program& program,
                                                                        const arch::TargetDesc& target,
                                                                        const arch::ClockProfile& clock,
-                                                                       perfmodel::CostMemo* costs) {
+                                                                       perfmodel::CostMemo* costs,
+                                                                       bool saysIterations) {
+  if (!program.parts.empty()) return timelineOfParts(program, target, clock, costs, saysIterations);
   HPU_ASSIGN(auto result,
              timelineOf(perfmodel::timedQueues(program, target, clock, costs), program.numSignals, target, clock));
   result->lastWriters = recipe::lastWriters(program);
@@ -156,6 +194,11 @@ StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(const rec
 }
 
 Picoseconds LaunchTimeline::outputEnd(size_t output, const LaunchPlacement& placement) const {
+  if (!parts.empty()) {
+    const uint32_t part = output < writingParts.size() ? writingParts[output] : recipe::kNone;
+    if (part == recipe::kNone) return placement.start;
+    return placement.partEnds.empty() ? placement.offset + partEnds[part] : placement.partEnds[part];
+  }
   Picoseconds end = placement.start;
   if (output >= lastWriters.size()) return end;
   const QueueIntervals& places = placement.intervals(*this);

@@ -210,7 +210,7 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   TimeNode& node = *pending.node;
   node.start = node.end = ready;
   LaunchPlacement placement;
-  bool isLaunch = false, visible = false;
+  bool isLaunch = false, hasParts = false, visible = false;
   const LinkUse* link = nullptr;
   Picoseconds readStart = 0, writeStart = 0;
   // One direction of the host link from `from` on; returns when it begins there.
@@ -246,14 +246,28 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
         visible = true;
       },
       [&](const TimedProgram& launch) {
+        if (pending.external && pending.external->skipped) return;
         link = launch.link.get();
-        placement = placeLaunch(*launch.timeline, linkReads(ready), engines_);
+        hasParts = !launch.timeline->parts.empty();
+        if (hasParts) {
+          PartsPlacement parts =
+              placeParts(*launch.timeline, linkReads(ready), engines_,
+                         pending.external ? &pending.external->iterations : nullptr, [&](const PartRun& run) {
+                           if (observer_)
+                             observer_({pending.item, queue.name, run.ready, run.start, run.end, run.placement, &run});
+                         });
+          placement = std::move(parts.whole);
+          for (int e = 0; e < kNumEngines; ++e) totals_.busy[e] += parts.busy[e];
+          totals_.commands += parts.commands;
+        } else {
+          placement = placeLaunch(*launch.timeline, linkReads(ready), engines_);
+          for (int e = 0; e < kNumEngines; ++e) totals_.busy[e] += launch.timeline->busy[e];
+          totals_.commands += launch.timeline->commands;
+        }
         node.start = placement.start;
         node.end = placement.end;
         linkWrites();
-        for (int e = 0; e < kNumEngines; ++e) totals_.busy[e] += launch.timeline->busy[e];
         ++totals_.launches;
-        totals_.commands += launch.timeline->commands;
         for (size_t i = 0; i < pending.signals.size(); ++i)
           pending.signals[i]->start = pending.signals[i]->end =
               isOutputOf(link, launch.signals[i]) ? node.end : launch.timeline->outputEnd(launch.signals[i], placement);
@@ -274,8 +288,8 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   queue.end = node.end;
   totals_.end = std::max(totals_.end, node.end);
   if (visible && observer_)
-    observer_({pending.item, queue.name, ready, node.start, node.end, isLaunch ? &placement : nullptr,
-               pending.external.get(), link, readStart, writeStart});
+    observer_({pending.item, queue.name, ready, node.start, node.end, isLaunch && !hasParts ? &placement : nullptr,
+               nullptr, isLaunch ? nullptr : pending.external.get(), link, readStart, writeStart});
 }
 
 }  // namespace hpu::driver

@@ -16,12 +16,19 @@ namespace {
 // Programs without external work pay nothing for it.
 std::atomic<bool> gAnyExternal{false};
 
+/// What decides the time of a launch when it has run: to others such a launch is like external work. Null: nothing
+/// does.
+std::shared_ptr<ExternalTime> outcomeOf(const ClockItem& item) {
+  const auto* launch = std::get_if<TimedProgram>(&item.work);
+  return launch ? launch->outcome : nullptr;
+}
+
 }  // namespace
 
 /// Null when it depends on no external work but what the program has seen the end of. Under
 /// inboxMutex_: so it is a matter of the program's calls alone.
 std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& item) {
-  const bool external = std::holds_alternative<TimedExternal>(item.work);
+  const bool external = std::holds_alternative<TimedExternal>(item.work) || outcomeOf(item);
   if (external) gAnyExternal.store(true);
   if (!gAnyExternal.load()) return nullptr;
   const auto* wait = std::get_if<TimedWait>(&item.work);
@@ -129,9 +136,9 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
   std::vector<std::shared_ptr<TimeNode>> signals;
   if (const auto* launch = std::get_if<TimedProgram>(&item.work))
     for (size_t i = 0; i < launch->signals.size(); ++i) signals.push_back(newNode());
-  std::shared_ptr<ExternalTime> external;
-  if (std::holds_alternative<TimedExternal>(item.work)) {
-    external = std::make_shared<ExternalTime>();
+  const bool isExternal = std::holds_alternative<TimedExternal>(item.work);
+  std::shared_ptr<ExternalTime> external = isExternal ? std::make_shared<ExternalTime>() : outcomeOf(item);
+  if (external) {
     external->ticket = ticket;
     external->queue = item.queue;
   }
@@ -145,7 +152,7 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
       nodes_.add(ticket) = pending.node;
       for (size_t i = 0; i < pending.signals.size(); ++i) nodes_.add(ticket + 1 + i) = pending.signals[i];
     }
-    if (pending.external) externals_.emplace(ticket, pending.external);
+    if (isExternal) externals_.emplace(ticket, pending.external);
   } catch (...) {
     takeBack();
     throw;

@@ -15,6 +15,7 @@
 #include "hpu/external_work.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/Driver.h"
+#include "runtime/driver/clock/LaunchParts.h"
 #include "runtime/driver/clock/LaunchTimeline.h"
 #include "runtime/driver/clock/TimeNode.h"
 
@@ -25,6 +26,7 @@ enum class Resource : uint8_t { kMme, kTpc, kDma, kNic, kHostToDevice, kDeviceTo
 inline constexpr int kNumResources = 6;
 
 class DeviceClock;
+struct ExternalTime;
 
 /// What work on the device moves over the host link, because it lies in host memory: all that is read before the work
 /// begins, all that is written behind its end, each on the link's direction. Costs of 0: nothing.
@@ -54,6 +56,9 @@ struct TimedProgram {
   /// What the program's free dimensions are, "seq = 17"; for the observer. Null: it has none.
   std::shared_ptr<const std::string> sizes = {};
   bool isInstance = false;  ///< It has a timeline of its own, as each of its sizes does.
+  /// Of a program with parts whose iterations data decides: the launch has a time when it is told how many there were.
+  /// Null: it has one from the start.
+  std::shared_ptr<ExternalTime> outcome = {};
 };
 /// Ends when `node` does; `clock` is the node's own when it is another device's.
 struct TimedWait {
@@ -67,7 +72,8 @@ struct TimedExternal {
 };
 using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker, TimedExternal>;
 
-/// What is known about external work's time; its fields belong to the clock.
+/// What is known about the time of external work, or of a launch whose outcome decides it; its fields belong to the
+/// clock.
 struct ExternalTime {
   Ticket ticket = 0;
   QueueId queue = 0;
@@ -75,6 +81,7 @@ struct ExternalTime {
   bool ended = false, skipped = false;
   Picoseconds arrival = 0, end = 0;
   std::vector<ExternalSpan> spans;
+  std::vector<uint64_t> iterations;  ///< Of a launch: as LaunchOutcome's.
 };
 
 struct ClockItem {
@@ -91,9 +98,11 @@ struct ResolvedWork {
   const ClockItem& item;
   const std::string& queueName;
   Picoseconds ready = 0, start = 0, end = 0;
-  const LaunchPlacement* placement = nullptr;  ///< Of a launch.
-  const ExternalTime* external = nullptr;      ///< Of external work.
-  const LinkUse* link = nullptr;               ///< Of work on host memory, with when each part of it begins.
+  /// Of a launch, or of one iteration of a part of it (`part`). A launch of parts as a whole has none.
+  const LaunchPlacement* placement = nullptr;
+  const PartRun* part = nullptr;
+  const ExternalTime* external = nullptr;  ///< Of external work.
+  const LinkUse* link = nullptr;           ///< Of work on host memory, with when each part of it begins.
   Picoseconds readStart = 0, writeStart = 0;
 };
 

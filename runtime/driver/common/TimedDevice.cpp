@@ -71,9 +71,29 @@ class Turn final : public ExternalTurn {
   std::atomic<bool> ended_{false};
 };
 
+/// The outcome of one launch. When the launch is let go without having run, it takes no time.
+class Outcome final : public LaunchOutcome {
+ public:
+  Outcome(std::shared_ptr<DeviceClock> clock, std::shared_ptr<ExternalTime> time)
+      : clock_(std::move(clock)), time_(std::move(time)) {}
+  ~Outcome() override {
+    if (!ended_) clock_->skip(*time_);
+  }
+  /// The launch has run.
+  void end() {
+    clock_->end(*time_, std::move(iterations));
+    ended_ = true;
+  }
+
+ private:
+  const std::shared_ptr<DeviceClock> clock_;
+  const std::shared_ptr<ExternalTime> time_;
+  bool ended_ = false;
+};
+
 /// What a launch keeps alive until it is done.
 struct LaunchHold {
-  std::shared_ptr<const void> user, program;
+  std::shared_ptr<const void> user, program, outcome;
 };
 
 }  // namespace
@@ -143,7 +163,8 @@ StatusOr<ProgramId> TimedDevice::load(std::shared_ptr<const recipe::Program> pro
                                            targetName(info_.target)));
   auto loaded = std::make_shared<Loaded>();
   loaded->costs = like ? like->costs : std::make_shared<perfmodel::CostMemo>();
-  HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_, loaded->costs.get()));
+  HPU_ASSIGN(loaded->timeline,
+             LaunchTimeline::create(*program, target_, clockProfile_, loaded->costs.get(), saysIterations()));
   HPU_ASSIGN(loaded->functional, prepare(program, like ? like->functional : nullptr));
   loaded->program = std::move(program);
   loaded->isInstance = like != nullptr;
@@ -388,6 +409,17 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
       [](const Marker&) -> Result { return TimedMarker{}; }, [](const Fault&) -> Result { return TimedMarker{}; });
 }
 
+/// Of a launch whose time depends on how often its parts run; null: it has its time without that. Whoever submits the
+/// launch keeps it until the work is done.
+std::shared_ptr<LaunchOutcome> TimedDevice::awaitOutcome(Work& work, TimedWork& timed) const {
+  auto* program = std::get_if<TimedProgram>(&timed);
+  if (!program || !program->timeline->isAwaited) return nullptr;
+  program->outcome = std::make_shared<ExternalTime>();
+  auto outcome = std::make_shared<Outcome>(clock_, program->outcome);
+  std::get<Launch>(work).outcome = outcome.get();
+  return outcome;
+}
+
 /// A target without DMA engines copies on its TPCs.
 Resource TimedDevice::copyEngine() const {
   return target_.numDmas > 0 ? Resource::kDma : Resource::kTpc;
@@ -404,6 +436,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
   if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this) wait->other.reset();
   HPU_ASSIGN(TimedWork timed, timedWork(work, loaded));
+  std::shared_ptr<LaunchOutcome> outcome = awaitOutcome(work, timed);
 
   const int64_t earliestNs = options.earliestStartNs;
   ClockItem item;
@@ -420,7 +453,8 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
     beginNow = beginNow && deviceFailure(work).ok();
   }
   std::shared_ptr<const void> keepAlive = std::move(options.keepAlive);
-  if (loaded) keepAlive = base::makeHandedOver<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
+  if (loaded)
+    keepAlive = base::makeHandedOver<LaunchHold>(LaunchHold{std::move(keepAlive), loaded, std::move(outcome)});
   return executor_->submit(
       queue, std::move(work), std::move(keepAlive), std::move(options.label),
       [&](Ticket ticket, const ExternalWork* before) {
@@ -467,6 +501,7 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
       if (loaded) launch->workPs = loaded->timeline->work;
     }
     ClockItem clockItem;
+    std::shared_ptr<LaunchOutcome> outcome;
     Status status = check(item.work, loaded.get());
     if (item.waitItem != BatchItem::kNone) {
       const auto* launch = item.waitItem < i ? std::get_if<Launch>(&items[item.waitItem].work) : nullptr;
@@ -480,10 +515,12 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     } else if (status.ok()) {
       if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && wait->other.get() == this) wait->other.reset();
       auto work = timedWork(entry.work, loaded);
-      if (work.ok())
+      if (work.ok()) {
+        outcome = awaitOutcome(entry.work, *work);
         clockItem.work = std::move(*work);
-      else
+      } else {
         status = work.status();
+      }
     }
     if (!status.ok()) return status.withContext(base::strCat("item ", i));
     kept[i] = item.kept;
@@ -492,11 +529,15 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     clockItem.earliest = earliest;
     clockItem.label = item.label;
     timed.push_back(std::move(clockItem));
-    if (i + 1 == items.size())
-      entry.keepAlive = loaded ? base::makeHandedOver<LaunchHold>(LaunchHold{std::move(options.keepAlive), loaded})
-                               : std::move(options.keepAlive);
-    else
+    std::shared_ptr<const void> user;
+    if (i + 1 == items.size()) user = std::move(options.keepAlive);
+    if (loaded && (user || outcome))
+      entry.keepAlive =
+          base::makeHandedOver<LaunchHold>(LaunchHold{std::move(user), std::move(loaded), std::move(outcome)});
+    else if (loaded)
       entry.keepAlive = std::move(loaded);
+    else
+      entry.keepAlive = std::move(user);
     entries.push_back(std::move(entry));
   }
   auto accepted = [&](const std::vector<Ticket>& tickets) {
@@ -595,7 +636,11 @@ Status TimedDevice::runSound(const Work& work, const std::string& label, QueueEx
     std::lock_guard lock(programsMutex_);
     loaded = everLoaded_[launch->program].lock();
   }
-  return execute(work, loaded ? loaded->functional.get() : nullptr, signal);
+  Status status = execute(work, loaded ? loaded->functional.get() : nullptr, signal);
+  // Before anybody can see that the launch is done.
+  if (const auto* launch = std::get_if<Launch>(&work); launch && launch->outcome)
+    static_cast<Outcome*>(launch->outcome)->end();
+  return status;
 }
 
 // ---- Device time

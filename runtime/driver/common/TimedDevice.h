@@ -73,6 +73,9 @@ class TimedDevice : public DriverDevice {
   /// and constants, or null.
   virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program,
                                                            const std::shared_ptr<LoadedProgram>& like) = 0;
+  /// Whether execute() says how often parts of programs have run (Launch::outcome). Else they are taken to run as often
+  /// as they can.
+  virtual bool saysIterations() const { return false; }
   /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
   /// `program` is what prepare() returned for a launch, else null; a launch calls `signal` with i
   /// when output signals[i] is written.
@@ -131,6 +134,7 @@ class TimedDevice : public DriverDevice {
   std::shared_ptr<const LinkUse> linkUse(const Launch& launch, const recipe::Program& program) const;
   StatusOr<TimedWork> timedWait(const WaitFor& wait) const;
   StatusOr<TimedWork> timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const;
+  std::shared_ptr<LaunchOutcome> awaitOutcome(Work& work, TimedWork& timed) const;
   std::shared_ptr<Loaded> findLoaded(ProgramId id) const;
 
   const DeviceInfo info_;

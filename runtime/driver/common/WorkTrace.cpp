@@ -16,7 +16,9 @@ static_assert(static_cast<int>(trace::Track::kDeviceToHost) == static_cast<int>(
               trace::kNumTracks == kNumResources);
 
 void traceLaunch(uint32_t device, const ResolvedWork& work, const TimedProgram& launch) {
-  if (!launch.program) return;  // It was submitted when nothing was recorded.
+  if (!launch.program) return;                                // It was submitted when nothing was recorded.
+  if (!work.part && !launch.timeline->parts.empty()) return;  // Each iteration has been recorded.
+  const LaunchTimeline& timeline = work.part ? *work.part->part.timeline : *launch.timeline;
   trace::LaunchRecord record;
   record.device = device;
   record.launch = work.item.ticket;
@@ -25,13 +27,16 @@ void traceLaunch(uint32_t device, const ResolvedWork& work, const TimedProgram& 
   const std::string& name = work.item.label.empty() ? launch.program->name : work.item.label;
   std::string label;  // With the sizes: one recipe's launches differ in them.
   if (launch.sizes) label = name + " (" + *launch.sizes + ")";
-  record.label = launch.sizes ? label : name;
-  record.program = launch.program;
-  record.queues = &launch.timeline->queues;
-  record.intervals = &work.placement->intervals(*launch.timeline);
+  if (work.part) label = (launch.sizes ? label : name) + "/" + work.part->path;
+  record.label = launch.sizes || work.part ? label : name;
+  record.program = work.part ? work.part->part.program : launch.program;
   record.start = work.start;
   record.end = work.end;
-  record.offset = work.placement->offset;
+  if (work.placement) {
+    record.queues = &timeline.queues;
+    record.intervals = &work.placement->intervals(timeline);
+    record.offset = work.placement->offset;
+  }
   trace::recordLaunch(record);
 }
 

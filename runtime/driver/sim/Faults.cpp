@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/sim/Faults.h"
 
+#include "base/StatusMacros.h"
 #include "runtime/driver/WorkVisitor.h"
 
 namespace hpu::driver {
@@ -44,9 +45,13 @@ bool Faults::takeOne(std::atomic<int64_t>& pending) {
   return false;
 }
 
+Status Faults::checkRunning() const {
+  if (!fatal_.load(std::memory_order_relaxed)) return okStatus();
+  return unavailable("the device has failed (a fatal event was injected); reset it (Device::reset)");
+}
+
 Status Faults::check(const Work& work) {
-  if (fatal_.load(std::memory_order_relaxed))
-    return unavailable("the device has failed (a fatal event was injected); reset it (Device::reset)");
+  HPU_RETURN_IF_ERROR(checkRunning());
   if (uncorrected_.load(std::memory_order_relaxed) > 0 && readsMemory(work) && takeOne(uncorrected_))
     return dataLoss("an uncorrected ECC error in device memory (injected); what was read is lost");
   return okStatus();

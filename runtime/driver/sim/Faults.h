@@ -20,6 +20,8 @@ class Faults {
   /// What the work fails with before it does anything. Takes one uncorrected error when the work
   /// reads device memory.
   Status check(const Work& work);
+  /// What work that runs fails with when it comes to a place where it may end.
+  Status checkRunning() const;
   /// True when the launch is not to end.
   bool takeEndless();
   /// The device was reset.

@@ -2,6 +2,7 @@
 #include "runtime/driver/sim/SimDevice.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
+#include "recipe/Parts.h"
 #include "runtime/driver/HostWindow.h"
 #include "runtime/driver/WorkVisitor.h"
 #include "runtime/driver/common/DeviceSize.h"
@@ -37,8 +39,34 @@ class SimProgram final : public LoadedProgram {
   SimProgram(std::shared_ptr<const recipe::Program> program, std::shared_ptr<const SimProgram> like)
       : program_(std::move(program)), like_(std::move(like)) {}
 
+  /// Of parts: they run in the place of the program's own executor.
+  SimProgram(std::shared_ptr<const recipe::Program> program, std::vector<std::unique_ptr<SimProgram>> parts)
+      : program_(std::move(program)), parts_(std::move(parts)), writingParts_(recipe::lastWritingParts(*program_)) {}
+
+  /// With executors of the program, or of all its parts.
+  static StatusOr<std::unique_ptr<SimProgram>> create(
+      const std::shared_ptr<const recipe::Program>& program,
+      const std::shared_ptr<sim::ScratchPool>& scratch = std::make_shared<sim::ScratchPool>()) {
+    if (program->parts.empty()) {
+      sim::ProgramExecutor::Options options;
+      options.scratch = scratch;
+      HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, options));
+      return std::make_unique<SimProgram>(program, std::move(executor));
+    }
+    std::vector<std::unique_ptr<SimProgram>> parts;
+    for (const recipe::Part& part : program->parts) {
+      auto own = create(part.program, scratch);
+      if (!own.ok()) return own.status().withContext(partText(*program, static_cast<uint32_t>(parts.size())));
+      parts.push_back(std::move(*own));
+    }
+    return std::make_unique<SimProgram>(program, std::move(parts));
+  }
+
   using CheckBudget = base::FunctionRef<Status(DeviceAddress, int64_t)>;
-  Status run(const Hbm& hbm, const Launch& launch, CheckBudget checkBudget, QueueExecutor::Signal signal) {
+  using MayGoOn = base::FunctionRef<Status()>;
+  /// `mayGoOn` is asked before each iteration of a part.
+  Status run(const Hbm& hbm, const Launch& launch, CheckBudget checkBudget, MayGoOn mayGoOn,
+             QueueExecutor::Signal signal) {
     const Addresses& sections = launch.sections;
     std::vector<std::byte*> bases(sections.size(), nullptr);
     for (size_t i = 0; i < sections.size(); ++i)
@@ -49,15 +77,34 @@ class SimProgram final : public LoadedProgram {
       if (!bases[i] || isInHost(sections[i])) continue;
       Status status = checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
       if (status.ok()) continue;
+      if (!parts_.empty()) return atFirstPart(status, i);
       const recipe::Op* op = recipe::firstUser(*program_, i);
       return op ? recipe::failedAt(status, *program_, *op) : status;
     }
+    if (!parts_.empty())
+      return runParts(bases, mayGoOn, launch.outcome, [&](uint32_t part) {
+        // The time of a launch that data decides is known when it has run, and that of its signals, too.
+        for (uint32_t i = 0; i < launch.signals.size() && !launch.outcome; ++i)
+          if (writingParts_[launch.signals[i]] == part) signal(i);
+      });
     HPU_ASSIGN(sim::ProgramExecutor * executor, this->executor());
     if (launch.signals.empty()) return executor->run(bases);
     return executor->run(bases, [&](uint32_t output) {
       for (uint32_t i = 0; i < launch.signals.size(); ++i)
         if (launch.signals[i] == output) signal(i);
     });
+  }
+
+  /// Runs the parts one after another. `outcome`: null, or who is told how often. `done` is called with each part
+  /// that is over.
+  Status runParts(const std::vector<std::byte*>& bases, MayGoOn mayGoOn, LaunchOutcome* outcome,
+                  base::FunctionRef<void(uint32_t)> done) {
+    std::vector<uint64_t> ran;
+    for (uint32_t p = 0; p < parts_.size(); ++p) {
+      HPU_RETURN_IF_ERROR(runPart(p, bases, mayGoOn, outcome, ran));
+      done(p);
+    }
+    return okStatus();
   }
 
   /// Whose kernels and weights it shares; null: it has its own.
@@ -72,7 +119,65 @@ class SimProgram final : public LoadedProgram {
   }
 
  private:
+  /// "part 2 'body'".
+  static std::string partText(const recipe::Program& program, uint32_t part) {
+    const std::string& name = program.parts[part].program->name;
+    return base::strCat("part ", part, name.empty() ? "" : " '", name, name.empty() ? "" : "'");
+  }
+
+  Status atFirstPart(const Status& status, uint32_t section) const {
+    for (uint32_t p = 0; p < program_->parts.size(); ++p)
+      for (const recipe::PartPlace& place : program_->parts[p].sections)
+        if (place.section == section || place.oddSection == section) return status.withContext(partText(*program_, p));
+    return status;
+  }
+
+  /// `ran` holds how often the parts before it have run, and receives how often it has.
+  Status runPart(uint32_t p, const std::vector<std::byte*>& bases, MayGoOn mayGoOn, LaunchOutcome* outcome,
+                 std::vector<uint64_t>& ran) {
+    const recipe::Part& part = program_->parts[p];
+    const std::vector<recipe::Section>& sections = part.program->sections;
+    uint64_t iteration = 0;
+    auto at = [&](const recipe::PartPlace& place) -> std::byte* {
+      const recipe::PartAddress address = recipe::addressOf(place, p, iteration, ran);
+      std::byte* base = address.section == recipe::kNone ? nullptr : bases[address.section];
+      return base ? base + address.offset : nullptr;
+    };
+    uint64_t most = part.trips;
+    if (part.count.section != recipe::kNone) {
+      int64_t count = 0;
+      std::memcpy(&count, at(part.count), sizeof(count));
+      most = count <= 0 ? 0 : std::min(most, static_cast<uint64_t>(count));
+    }
+    const bool isTold = outcome && recipe::isDecided(part);
+    const size_t slot = isTold ? outcome->iterations.size() : 0;
+    if (isTold) outcome->iterations.push_back(0);
+    std::vector<std::byte*> own(sections.size(), nullptr);
+    for (; iteration < most; ++iteration) {
+      if (part.condition.section != recipe::kNone) {
+        const bool holds = *at(part.condition) != std::byte{0};
+        if (holds == part.conditionInverted) break;
+      }
+      if (isTold) outcome->iterations[slot] = iteration + 1;
+      Status status = mayGoOn();
+      if (status.ok()) {
+        for (size_t s = 0; s < own.size(); ++s) own[s] = at(part.sections[s]);
+        status = parts_[p]->runOnce(own, mayGoOn, outcome);
+      }
+      if (!status.ok()) return status.withContext(base::strCat(partText(*program_, p), ", iteration ", iteration));
+    }
+    ran.push_back(iteration);
+    return okStatus();
+  }
+
+  Status runOnce(const std::vector<std::byte*>& bases, MayGoOn mayGoOn, LaunchOutcome* outcome) {
+    if (parts_.empty()) return executor_->run(bases);
+    return runParts(bases, mayGoOn, outcome, [](uint32_t) {});
+  }
+
   const std::shared_ptr<const recipe::Program> program_;
+  const std::vector<std::unique_ptr<SimProgram>> parts_;
+  const std::vector<uint32_t> writingParts_;      ///< Of a program with parts.
   const std::shared_ptr<const SimProgram> like_;  ///< Has its executor from the start. Null: so has this.
   std::mutex mutex_;                              ///< Guards that the next is made once; it stays.
   std::unique_ptr<sim::ProgramExecutor> executor_;
@@ -140,9 +245,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
       if (const auto& first = own->like()) own = std::const_pointer_cast<SimProgram>(first);
       return std::shared_ptr<LoadedProgram>(std::make_shared<SimProgram>(program, std::move(own)));
     }
-    sim::ProgramExecutor::Options options;
-    HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, options));
-    return std::shared_ptr<LoadedProgram>(std::make_shared<SimProgram>(program, std::move(executor)));
+    HPU_ASSIGN(std::unique_ptr<SimProgram> own, SimProgram::create(program));
+    return std::shared_ptr<LoadedProgram>(std::move(own));
   }
 
   Status copyOne(CopyDirection direction, const CopyRange& range) {
@@ -181,7 +285,16 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     if (!status.ok() && healthSink()) healthSink()(HealthEvent::Kind::kHostMemoryFull, {}, status);
     return status;
   }
-  void resume() override { faults_.reset(); }
+  void interrupt() override { interrupted_ = true; }
+  void resume() override {
+    faults_.reset();
+    interrupted_ = false;
+  }
+  bool saysIterations() const override { return true; }
+  Status mayGoOn() const {
+    if (interrupted_.load(std::memory_order_relaxed)) return cancelled("a reset of the device ends it");
+    return faults_.checkRunning();
+  }
 
   Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
     return visitWork(
@@ -204,7 +317,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
         },
         [&](const Launch& launch) {
           return static_cast<SimProgram*>(program)->run(
-              *hbm_, launch, [&](DeviceAddress address, int64_t bytes) { return checkBudget(address, bytes); }, signal);
+              *hbm_, launch, [&](DeviceAddress address, int64_t bytes) { return checkBudget(address, bytes); },
+              [&] { return mayGoOn(); }, signal);
         },
         // Waits, markers, faults and external work end before they come here.
         [](const auto&) { return okStatus(); });
@@ -235,7 +349,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   const std::unique_ptr<node::OwnedDevice> owned_;  // Last to go: the device is free then.
   const std::unique_ptr<Hbm> hbm_;
   Faults faults_;
-  std::mutex statusMutex_;  // Guards what follows.
+  std::atomic<bool> interrupted_{false};  ///< A reset goes on.
+  std::mutex statusMutex_;                // Guards what follows.
   std::function<MemoryInfo()> memorySource_;
   std::string lastError_;
 };

@@ -3,6 +3,7 @@
 #include "tests/fuzz/Replay.h"
 
 #include "DynamicSample.h"
+#include "PartsSample.h"
 #include "SampleProgram.h"
 #include "recipe/Container.h"
 #include "recipe/RecipeWriter.h"
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
                 {.name = "recipe",
                  .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4)), recipeOf(dynamicSample()),
                              recipeOf(variantsSample()), recipeOf(statesSample()), recipeOf(valuedSample()),
-                             recipeOf(dataSizesSample())},
+                             recipeOf(dataSizesSample()), recipeOf(partsSample()), recipeOf(nestedSample(3))},
                  .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
                            anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});

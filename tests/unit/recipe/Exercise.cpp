@@ -5,6 +5,7 @@
 
 #include "recipe/MmePacking.h"
 #include "recipe/PackedWeights.h"
+#include "recipe/Parts.h"
 #include "recipe/ScheduleChecker.h"
 
 namespace hpu::recipe::testing {
@@ -152,6 +153,50 @@ struct Exercise {
     }
   }
 
+  /// Where a value of a part is in its first and last iterations, whatever other parts have run.
+  void place(const PartPlace& place, uint32_t part, uint64_t bytes, bool write) {
+    const uint64_t trips = p.parts[part].trips;
+    for (uint64_t iteration : {uint64_t{0}, uint64_t{1}, trips - std::min<uint64_t>(trips, 2), trips - 1}) {
+      if (iteration >= trips) continue;
+      for (uint64_t turns : {0, 1}) {
+        require(place.turns == kNone || place.turns <= part, "turns of a later part");
+        if (!error.empty()) return;
+        std::vector<uint64_t> ran;
+        for (uint32_t other = 0; other < part; ++other)
+          ran.push_back(isDecided(p.parts[other]) ? turns : p.parts[other].trips);
+        const PartAddress address = addressOf(place, part, iteration, ran);
+        require(address.section < p.sections.size(), "a part's section");
+        if (!error.empty()) return;
+        const Section& section = p.sections[address.section];
+        require(!write || (section.kind != SectionKind::kConst && section.kind != SectionKind::kInput),
+                "a part writes a constant or an input");
+        require(Wide{address.offset} + bytes <= Wide{section.bytes}, "a part's section leaves its holder's");
+      }
+    }
+  }
+
+  void parts() {
+    for (uint32_t i = 0; i < p.parts.size() && error.empty(); ++i) {
+      const Part& part = p.parts[i];
+      require(part.program && part.sections.size() == part.program->sections.size() && part.trips > 0, "a part");
+      if (!error.empty()) return;
+      for (uint32_t s = 0; s < part.sections.size() && error.empty(); ++s) {
+        const Section& section = part.program->sections[s];
+        if (section.kind == SectionKind::kSram) continue;
+        uint64_t bytes = section.bytes;
+        if (section.kind == SectionKind::kInput)
+          bytes = static_cast<uint64_t>(part.program->inputs.at(section.binding).type.bytes());
+        if (section.kind == SectionKind::kOutput)
+          bytes = static_cast<uint64_t>(part.program->outputs.at(section.binding).type.bytes());
+        place(part.sections[s], i, bytes, section.kind != SectionKind::kInput && section.kind != SectionKind::kConst);
+      }
+      if (part.count.section != kNone) place(part.count, i, 8, false);
+      if (part.condition.section != kNone) place(part.condition, i, 1, false);
+      if (std::string problem = exerciseProgram(*part.program); error.empty() && !problem.empty())
+        error = "in a part: " + problem;
+    }
+  }
+
   void data() {
     for (const ConstantBlob& blob : p.constants) {
       require(blob.section < p.sections.size(), "constant's section");
@@ -176,6 +221,7 @@ std::string exerciseProgram(const Program& program) {
   }
   if (exercise.error.empty()) exercise.queues();
   if (exercise.error.empty()) exercise.data();
+  if (exercise.error.empty()) exercise.parts();
   // A program may have hazards, but saying so must be all that happens.
   if (Status status = checkSchedule(program); !status.ok() && status.message().empty()) {
     return "a failed schedule check without a message";

@@ -10,6 +10,7 @@
 #include "DynamicSample.h"
 #include "Exercise.h"
 #include "ExerciseInstances.h"
+#include "PartsSample.h"
 #include "SampleProgram.h"
 #include "recipe/Container.h"
 #include "recipe/LittleEndian.h"
@@ -68,6 +69,12 @@ const SampleFile& variantsFile() {
 /// Of one whose sizes are values of an input, too.
 const SampleFile& valuedFile() {
   static const SampleFile file = fileOf(valuedSample());
+  return file;
+}
+
+/// Of one with parts.
+const SampleFile& partsFile() {
+  static const SampleFile file = fileOf(partsSample());
   return file;
 }
 
@@ -253,6 +260,14 @@ TEST(HostileRecipe, EveryFieldOfDataSizesWithHostileValuesIsAnErrorOrSafe) {
   EXPECT_GT(tries.refused, 2 * tries.accepted);
 }
 
+TEST(HostileRecipe, EveryFieldOfPartsWithHostileValuesIsAnErrorOrSafe) {
+  EXPECT_TRUE(expectErrorOrSafe(partsFile().bytes, "unchanged"));
+  const Tries tries =
+      tryFields(partsFile(), [](const EncodedField& field) { return field.section == SectionId::kParts; });
+  // Names and costs of the parts' programs, and how often they run, may be many things.
+  EXPECT_GT(tries.refused, 2 * tries.accepted);
+}
+
 TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) {
   const std::vector<uint8_t>& good = sampleFile().bytes;
   const uint64_t end = kHeaderBytes + kEntryBytes * loadLe<uint32_t>(good.data() + kAtNumSections);
@@ -274,9 +289,9 @@ TEST(HostileRecipe, EveryFieldOfHeaderAndTableWithHostileValuesIsAnErrorOrSafe) 
 TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
   std::mt19937_64 random(17);
   for (int trial = 0; trial < 6000; ++trial) {
-    const SampleFile* files[] = {&sampleFile(), &dynamicFile(), &variantsFile(),
-                                 &statesFile(), &valuedFile(),  &dataSizesFile()};
-    const SampleFile& file = *files[trial % 6];
+    const SampleFile* files[] = {&sampleFile(), &dynamicFile(),   &variantsFile(), &statesFile(),
+                                 &valuedFile(), &dataSizesFile(), &partsFile()};
+    const SampleFile& file = *files[trial % 7];
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];

@@ -98,7 +98,7 @@ TEST(RecipeContainer, TheBytesOfFormat1_1StayTheSameButForTheWritersVersion) {
   // too (docs/recipe-format.md). The sample has every struct with fields that differ from their
   // defaults.
   EXPECT_EQ(kFormatMajor, 1);
-  EXPECT_EQ(kFormatMinor, 3);
+  EXPECT_EQ(kFormatMinor, 4);
   std::vector<uint8_t> bytes = edited(sampleBytes(), [](auto& b) { storeLe(b.data() + kAtMinor, uint16_t{1}); });
   EXPECT_EQ(base::hash64(bytes.data(), bytes.size()), 0x9e4cfe46902eb6c5u);
   // Without what 1.1 adds it is the file of 1.0, but for the writer's version.
@@ -254,7 +254,7 @@ TEST(RecipeContainer, ANewerMajorVersionIsRefusedWithBothVersionsAndTheMend) {
   auto program = read(bytes);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.3"),
+  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.4"),
                                                 HasSubstr("update OpenHPU"), HasSubstr("hpu::compileFile(MODEL)")));
 }
 

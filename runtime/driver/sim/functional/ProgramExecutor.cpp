@@ -57,6 +57,7 @@ StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_p
   executor->options_ = options;
   executor->code_ = std::move(code);
   executor->shared_ = like ? like->shared_ : std::make_shared<Shared>();
+  if (!like) executor->shared_->scratch = options.scratch ? options.scratch : std::make_shared<ScratchPool>();
   HPU_RETURN_IF_ERROR(executor->prepare(like != nullptr));
   return executor;
 }
@@ -143,8 +144,8 @@ Status ProgramExecutor::prepare(bool sharesUnits) {
   sharedOffset_ = place(shared);
   handedOnOffset_ = place(context.handedOnBytes);
   scratchStride_ = (scratchStride_ + kPage - 1) / kPage * kPage + kScratchGap;
-  HPU_ASSIGN(HostBuffer memory, shared_->scratch.take(memoryBytes(std::clamp(threads, 1, kMaxWorkers))));
-  shared_->scratch.give(std::move(memory));
+  HPU_ASSIGN(HostBuffer memory, shared_->scratch->take(memoryBytes(std::clamp(threads, 1, kMaxWorkers))));
+  shared_->scratch->give(std::move(memory));
   return okStatus();
 }
 
@@ -185,7 +186,7 @@ Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
   base::ThreadLimit limit(options_.threads);
   RunContext context;
   context.threads = std::min(base::numThreads(), kMaxWorkers);
-  HPU_ASSIGN(HostBuffer memory, shared_->scratch.take(memoryBytes(context.threads)));
+  HPU_ASSIGN(HostBuffer memory, shared_->scratch->take(memoryBytes(context.threads)));
   std::vector<std::byte*> bases = sectionBases;
   for (size_t i = 0; i < bases.size(); ++i)
     if (!bases[i]) bases[i] = memory.data() + sramOffset_[i];
@@ -200,7 +201,7 @@ Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
     if (base::isCutShortByExit()) return cancelled("the process exits, and does not wait for the launch any longer");
     unitDone(u + 1);
   }
-  shared_->scratch.give(std::move(memory));
+  shared_->scratch->give(std::move(memory));
   return okStatus();
 }
 

@@ -27,6 +27,8 @@ class ProgramExecutor {
  public:
   struct Options {
     int threads = 0;  ///< <= 0: what hpu::base::numThreads() says where run is called.
+    /// Of programs that run one after another: they work in the same memory. Null: it has its own.
+    std::shared_ptr<ScratchPool> scratch = nullptr;
   };
 
   /// Prepares a verified program: maps its kernels, makes the micro-kernels, plans blocks and
@@ -78,7 +80,7 @@ class ProgramExecutor {
   struct Shared {
     PreparedWeights weights;
     SharedUnits units;
-    ScratchPool scratch;
+    std::shared_ptr<ScratchPool> scratch;
   };
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<const UnitGroup>> groups_;  ///< Those that this has of shared_->units.
