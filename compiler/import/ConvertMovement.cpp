@@ -340,6 +340,37 @@ Value cutDim(NodeContext& node, Value x, int64_t dim, int64_t begin, int64_t end
   return sliceStep(node, x, dim, begin, *left, 1);
 }
 
+void convertCenterCropPad(NodeContext& node) {
+  Value x = node.input(0);
+  const std::optional<Ints> shape = node.constantInts(1);
+  if (!x) return;
+  if (!shape) return node.unsupported("a shape that is not known at import");
+  const int64_t rank = NodeContext::rank(x);
+  Ints all;
+  for (int64_t d = 0; d < rank; ++d) all.push_back(d);
+  const std::optional<Ints> axes = node.axes(node.integers("axes", all), rank);
+  if (!axes) return;
+  if (axes->size() != shape->size() || llvm::any_of(*shape, [](int64_t size) { return size < 0; }))
+    return node.invalid(
+        strCat("its shape has ", shape->size(), " sizes for ", axes->size(), " axes, or a negative one"));
+  const SymShape own = ir::symShape(NodeContext::typeOf(x));
+  Ints low(rank, 0), high(rank, 0);
+  for (auto [axis, wanted] : llvm::zip(*axes, *shape)) {
+    const SymDim& dim = own[static_cast<size_t>(axis)];
+    if (dim.isFree() || dim.isNamed()) return node.needsSize(strCat("dimension ", axis));
+    if (dim.size > wanted) {
+      const int64_t begin = (dim.size - wanted) / 2;
+      x = node.sliceDim(x, axis, begin, begin + wanted);
+    } else {
+      low[axis] = (wanted - dim.size) / 2;
+      high[axis] = wanted - dim.size - low[axis];
+    }
+  }
+  const bool pads =
+      llvm::any_of(low, [](int64_t n) { return n > 0; }) || llvm::any_of(high, [](int64_t n) { return n > 0; });
+  node.setOutput(0, pads ? node.op("pad", x, {{"low", low}, {"high", high}, {"value", 0.0}}) : x);
+}
+
 void convertPad(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
@@ -481,6 +512,7 @@ constexpr OpRow kRows[] = {
     {"Concat", 1, kNewestOpset, convertConcat},
     {"Split", 2, kNewestOpset, convertSplit, "", "sizes that are constant or follow from shapes"},
     {"Slice", 1, kNewestOpset, convertSlice, "", "limits that follow from shapes"},
+    {"CenterCropPad", 18, kNewestOpset, convertCenterCropPad, "", "a constant shape"},
     {"Pad", 1, kNewestOpset, convertPad, "", "pads that are constant or follow from shapes"},
     {"Gather", 1, kNewestOpset, convertGather},
     {"DepthToSpace", 1, kNewestOpset, convertDepthSpace},

@@ -132,7 +132,8 @@ UniqueRows uniqueRows(Emitter& c, Value rows, bool isSorted) {
   // Each is compared with each.
   constexpr int64_t kMostRows = int64_t{1} << 16;
   if (count > kMostRows)
-    return {c.unsupported(base::strCat("the different ones among ", count, " (at most ", kMostRows, " are)")), {}, {}, {}};
+    return {
+        c.unsupported(base::strCat("the different ones among ", count, " (at most ", kMostRows, " are)")), {}, {}, {}};
   // [i, j]: of row i and row j.
   Value mine, others;
   if (width == 1) {

@@ -219,4 +219,38 @@ GridGradients gridSampleBackward(Emitter& c, Value g, Value image, Value grid, c
   return gradients;
 }
 
+Value affineGrid(Emitter& c, Value matrices, const Shape& sizes, bool alignsCorners) {
+  if (!c.ok()) return {};
+  const auto dims = static_cast<int64_t>(sizes.size());
+  const Shape shape = c.shape(matrices);
+  if (shape.size() != 3 || shape[1] != dims || shape[2] != dims + 1)
+    return c.fail("matrices must be [N, " + std::to_string(dims) + ", " + std::to_string(dims + 1) + "]");
+  int64_t points = 1;
+  for (int64_t size : sizes) points *= size;
+  constexpr int64_t kMostPoints = int64_t{1} << 24;
+  if (points < 1 || points > kMostPoints) return c.unsupported("a grid of " + std::to_string(points) + " points");
+  // [points, dims + 1]: each point, the fastest dim of the image first, and 1.
+  std::vector<float> all;
+  for (int64_t p = 0; p < points; ++p) {
+    int64_t rest = p;
+    for (int64_t d = dims; d-- > 0;) {
+      const int64_t size = sizes[static_cast<size_t>(d)];
+      const auto at = static_cast<double>(rest % size);
+      rest /= size;
+      const auto most = static_cast<double>(size);
+      // A single element has its middle in the middle.
+      all.push_back(static_cast<float>(!alignsCorners ? (2 * at + 1) / most - 1
+                                       : size == 1    ? 0
+                                                      : 2 * at / (most - 1) - 1));
+    }
+    all.push_back(1);
+  }
+  Value base = c.constant({ElementType::kF32, {1, points, 1, dims + 1}}, all.data(), all.size() * sizeof(float));
+  Value sum = c.reduceSum(c.mul(base, c.reshape(matrices, {shape[0], 1, dims, dims + 1})), {3}, false);
+  Shape result = {shape[0]};
+  result.insert(result.end(), sizes.begin(), sizes.end());
+  result.push_back(dims);
+  return c.reshape(sum, result);
+}
+
 }  // namespace hpu::compose

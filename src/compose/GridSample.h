@@ -19,6 +19,10 @@ struct GridSampling {
 /// [N, C, ...] with the grid's dims.
 Value gridSample(Emitter& c, Value image, Value grid, const GridSampling& how);
 
+/// The grid [N, sizes..., 2 or 3] that the matrices [N, 2, 3] or [N, 3, 4] map the middles of an image's elements to.
+/// `sizes`: [(D,) H, W].
+Value affineGrid(Emitter& c, Value matrices, const Shape& sizes, bool alignsCorners);
+
 struct GridGradients {
   Value image, grid;  ///< f32; null where not wanted.
 };

@@ -18,7 +18,8 @@ TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": Tens
 # Of outputs by name; others are floats.
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
 NEWER = ("Attention-23", "RotaryEmbedding-23")
-STANDARD = ("NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "TfIdfVectorizer")
+IMAGES = ("AffineGrid", "CenterCropPad", "Col2Im", "DeformConv")  # Of opsets 18 to 20.
+STANDARD = (*IMAGES, "NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "TfIdfVectorizer")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -188,10 +189,21 @@ def standard():
     yield "RotaryEmbedding-23, flat", "RotaryEmbedding-23", [flat[0], noise(BATCH, STEPS, 2), noise(BATCH, STEPS, 2)], ["y"], {"num_heads": HEADS, "rotary_embedding_dim": 4}, ()
     yield "Det", "Det", [noise(3, 5, 5)], ["y"], {}, ()
     yield "SimplifiedLayerNormalization", "SimplifiedLayerNormalization", [noise(3, 8), noise(8)], ["y"], {"epsilon": 1e-5}, ()
+    for aligned in (0, 1):
+        yield f"AffineGrid, {aligned}", "AffineGrid", [noise(2, 2, 3), np.array([2, 3, 5, 6])], ["y"], {"align_corners": aligned}, (1,)
+        yield f"AffineGrid of volumes, {aligned}", "AffineGrid", [noise(2, 3, 4), np.array([2, 3, 4, 5, 6])], ["y"], {"align_corners": aligned}, (1,)
+    yield "CenterCropPad, both", "CenterCropPad", [noise(7, 5, 4), np.array([4, 8, 4])], ["y"], {}, (1,)
+    yield "CenterCropPad, odd and even", "CenterCropPad", [noise(6, 5, 4), np.array([3, 10])], ["y"], {"axes": [-3, 1]}, (1,)
+    yield "Col2Im", "Col2Im", [noise(2, 3 * 6, 12), np.array([5, 5]), np.array([2, 3])], ["y"], {}, (1, 2)
+    yield "Col2Im, all attributes", "Col2Im", [noise(1, 2 * 6, 8), np.array([6, 7]), np.array([2, 3])], ["y"], {"strides": [2, 2], "dilations": [1, 2], "pads": [1, 0, 1, 1]}, (1, 2)
+    yield "Col2Im, a line", "Col2Im", [noise(1, 2 * 3, 4), np.array([6]), np.array([3])], ["y"], {}, (1, 2)
+    yield "Col2Im, volumes", "Col2Im", [noise(1, 2 * 8, 8), np.array([3, 3, 3]), np.array([2, 2, 2])], ["y"], {}, (1, 2)
+    yield "DeformConv", "DeformConv", [noise(1, 2, 6, 7), noise(3, 2, 3, 3), noise(1, 18, 4, 5)], ["y"], {}, ()
+    yield "DeformConv, all", "DeformConv", [noise(2, 4, 6, 7), noise(6, 2, 3, 2), 2 * noise(2, 24, 3, 4), noise(6), noise(2, 12, 3, 4)], ["y"], {"strides": [2, 2], "pads": [1, 1, 1, 1], "dilations": [1, 2], "group": 2, "offset_group": 2}, ()
 
 
 def model_of(op, inputs, outputs, attributes, constants):
-    opset = 23 if op in NEWER else 17
+    opset = 23 if op in NEWER else 20 if op in IMAGES else 17
     op, domain = op.removesuffix("-23"), "" if op in STANDARD + NEWER else "com.microsoft"
     names = ["" if value is None else f"in{i}" for i, value in enumerate(inputs)]
     node = helper.make_node(op, names, outputs, domain=domain, **attributes)
