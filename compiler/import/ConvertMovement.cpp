@@ -390,6 +390,8 @@ void convertPad(NodeContext& node) {
   if (node.opset() >= 11 && node.has(2)) {
     std::optional<double> number = node.constantNumber(2);
     if (!number) return node.unsupported("a padding value that is not constant");
+    if (!node.isFloat(x) && std::abs(*number) > 0x1p53)
+      return node.unsupported("a padding value beyond 2^53; a Concat with constants gives it");
     value = *number;
   }
   Ints axes;

@@ -98,27 +98,15 @@ void convertSoftmax(NodeContext& node) {
   alongAxis(node, [&](Value x, int64_t axis) { return node.op(node.mnemonic(), x, {{"axis", axis}}); });
 }
 
-/// 0, 1, ... n-1 along `axis` of a rank-`rank` tensor of ones elsewhere.
-Value counting(NodeContext& node, int64_t n, int64_t axis, int64_t rank) {
-  std::vector<int64_t> values(n);
-  for (int64_t i = 0; i < n; ++i) values[i] = i;
-  Shape shape(rank, 1);
-  shape[axis] = n;
-  return node.constantTensor(Tensor::of<int64_t>(ElementType::kI64, shape, values), "indices");
-}
-
 void convertHardmax(NodeContext& node) {
   alongAxis(node, [&](Value x, int64_t axis) -> Value {
     if (!x) return {};
-    int64_t size = node.typeOf(x).getDimSize(axis);
-    if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", axis)), Value();
-    // The positions are a constant: only so many are written.
-    constexpr int64_t kMostPositions = 16 << 20;
-    if (size > kMostPositions)
-      return node.unsupported(strCat("dimension ", axis, " has ", size, " elements, at most 16 M are possible")),
-             Value();
-    Value best = node.op("arg_max", x, {{"axis", axis}, {"keepdims", true}});
-    Value hit = node.op("equal", {counting(node, size, axis, node.rank(x)), best});
+    // One operand counts along the axis, so that sizes may be free.
+    ir::SymShape counted(static_cast<size_t>(node.rank(x)), ir::SymDim{1});
+    const ir::SymDim size = ir::symShape(node.typeOf(x))[static_cast<size_t>(axis)];
+    counted[static_cast<size_t>(axis)] = size;
+    Value positions = node.reshape(node.range(ir::SymDim{0}, size, 1, ElementType::kI64), counted);
+    Value hit = node.op("equal", {positions, node.op("arg_max", x, {{"axis", axis}, {"keepdims", true}})});
     return node.cast(hit, node.elementOf(x));
   });
 }
@@ -131,20 +119,27 @@ void convertArg(NodeContext& node) {
   std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
   if (!axis) return;
   bool keepdims = node.integer("keepdims", 1), last = node.integer("select_last_index", 0);
-  int64_t size = node.typeOf(x).getDimSize(*axis);
   // Of integers -1 - x or the largest number less x, which turn every order around; -x has no place for the least.
   if (node.def().op == "ArgMin") x = node.op(node.isFloat(x) ? "neg" : "bit_not", x);
+  if (!x) return;
+  ir::SymDim end;  // The last position.
   if (last) {
     // The last of equal ones is the first of the reversed dimension.
-    if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", *axis));
-    if (!x) return;
-    Ints starts(node.rank(x), 0), sizes(node.typeOf(x).getShape()), steps(node.rank(x), 1);
-    starts[*axis] = size - 1;
+    const ir::SymShape shape = ir::symShape(node.typeOf(x));
+    const std::optional<shape::DimExpr> size = ir::exprOf(shape[static_cast<size_t>(*axis)]);
+    const auto before = size ? size->plus(-1) : std::nullopt;
+    if (!before) return node.needsSize(strCat("dimension ", *axis));
+    end = node.symDim(before);
+    ir::SymShape starts(shape.size(), ir::SymDim{0});
+    starts[static_cast<size_t>(*axis)] = end;
+    Ints steps(shape.size(), 1);
     steps[*axis] = -1;
-    x = node.op("slice", x, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+    x = node.slice(x, starts, shape, steps);
   }
   Value index = node.op("arg_max", x, {{"axis", *axis}, {"keepdims", keepdims}});
-  if (last) index = node.op("sub", {node.scalarLike(index, static_cast<double>(size - 1)), index});
+  if (last)
+    index = node.op(
+        "sub", {node.reshape(node.range(end, ir::SymDim{1}, 1, ElementType::kI64), llvm::ArrayRef<int64_t>{}), index});
   node.setOutput(0, index);
 }
 

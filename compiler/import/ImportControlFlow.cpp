@@ -10,6 +10,7 @@
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/interp/ConstantData.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "numerics/ElementKinds.h"
 
 namespace hpu::importer {
@@ -64,7 +65,10 @@ int64_t mostOf(Value value) {
   if (isa<ir::CastOp>(op)) {
     auto from = dyn_cast<IntegerType>(getElementTypeOrSelf(op->getOperand(0).getType()));
     if (from && from.getWidth() == 1) return 1;
-    return from && !from.isUnsigned() ? mostOf(op->getOperand(0)) : kAny;
+    auto to = dyn_cast<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType()));
+    // To fewer bits it wraps.
+    const bool keeps = from && to && !from.isUnsigned() && !to.isUnsigned() && to.getWidth() >= from.getWidth();
+    return keeps ? mostOf(op->getOperand(0)) : kAny;
   }
   return kAny;
 }
@@ -182,6 +186,24 @@ std::shared_ptr<const GraphDef> OnnxImporter::bodyOf(const NodeDef& node, String
 
 std::optional<std::vector<ImportedValue>> OnnxImporter::runBody(const NodeDef& node, const GraphDef& body,
                                                                 const std::vector<ImportedValue>& arguments) {
+  // What the body defines is its own: names of the graph around it have their values again behind it.
+  std::map<std::string, std::optional<ImportedValue>> hidden;
+  auto hide = [&](const std::string& name) {
+    if (name.empty() || hidden.count(name)) return;
+    auto found = values_.find(name);
+    hidden.emplace(name, found == values_.end() ? std::nullopt : std::optional(found->second));
+  };
+  for (const ValueInfo& input : body.inputs) hide(input.name);
+  for (const TensorData& data : body.initializers) hide(data.name);
+  for (const NodeDef& inner : body.nodes)
+    for (const std::string& output : inner.outputs) hide(output);
+  auto restore = llvm::make_scope_exit([&] {
+    for (auto& [name, value] : hidden)
+      if (value)
+        values_[name] = std::move(*value);
+      else
+        values_.erase(name);
+  });
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     values_[body.inputs[i].name] = arguments[i];
     if (values_[body.inputs[i].name].name.empty()) values_[body.inputs[i].name].name = body.inputs[i].name;
@@ -341,7 +363,9 @@ void OnnxImporter::convertLoop(const NodeDef& node, const std::vector<ImportedVa
 
   std::vector<std::optional<ImportedValue>> results(carried.begin(), carried.end());
   Value count;
-  const std::optional<shape::DimExpr> rowsOfSize = size && runs ? shape::DimExpr::max(*size, 0) : std::nullopt;
+  // A condition that is known may have ended it before.
+  std::optional<shape::DimExpr> rowsOfSize = size && runs ? shape::DimExpr::max(*size, 0) : std::nullopt;
+  if (rowsOfSize) rowsOfSize = shape::DimExpr::min(*rowsOfSize, static_cast<int64_t>(ran.size()));
   if (runs && collects > 0 && !rowsOfSize) {
     SmallVector<Value> each;
     for (Value one : ran)
@@ -413,6 +437,8 @@ void OnnxImporter::convertScan(const NodeDef& node, const std::vector<ImportedVa
   }
   Value lengths;
   if (hasBatch && inputs[0]) lengths = flow.tensor(*inputs[0]);
+  if (lengths && llvm::any_of(inputDirections, [](int64_t one) { return one != 0; }))
+    return refuse(Issue::Kind::kUnsupported, "sequences of several lengths that it scans backwards");
   int64_t batches = 1, trips = -1;
   auto sizeAlong = [&](Value x, int64_t axis, int64_t& size) {
     const ir::SymDim dim = ir::symShape(NodeContext::typeOf(x))[static_cast<size_t>(axis)];

@@ -94,6 +94,15 @@ Status CustomOps::addOp(const File& file, FuncOp function) {
   if (domain.empty() || op.empty())
     return invalidArgument(strCat(where, ": hpu.op is '", name.getValue().str(), "', not \"domain::Name\""));
   if (has(domain, op)) return invalidArgument(strCat(where, ": there is already an op '", name.getValue().str(), "'"));
+  for (mlir::NamedAttribute attribute : function->getAttrs()) {
+    const llvm::StringRef known = attribute.getName().strref();
+    const bool isOfCode = llvm::is_contained({"hpu.object", "hpu.object_v4", "hpu.entry", "hpu.sizes", "hpu.reads",
+                                              "hpu.whole_dims", "hpu.cost", "hpu.scratch_bytes"},
+                                             known);
+    if (known.starts_with("hpu.") && known != "hpu.op" && !(isOfCode && function.isExternal()))
+      return invalidArgument(strCat(where, ": the attribute ", known.str(), " is not known",
+                                    isOfCode ? " of a function with a body" : ""));
+  }
   Op made{domain.str(), op.str(), &file, function, {}, 0, nullptr};
   if (function.isExternal()) {
     if (!function->hasAttr("hpu.object"))

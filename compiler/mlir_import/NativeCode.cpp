@@ -63,7 +63,8 @@ StatusOr<NativeCode> readNativeCode(FuncOp function, const std::string& path) {
     return invalidArgument("a kernel in object code gives one tensor");
   const auto rank = static_cast<unsigned>(mlir::cast<RankedTensorType>(function.getResultTypes()[0]).getRank());
   auto sizes = function->getAttrOfType<mlir::AffineMapAttr>("hpu.sizes");
-  if (!sizes || sizes.getValue().getNumDims() != dims || sizes.getValue().getNumResults() != rank)
+  if (!sizes || sizes.getValue().getNumDims() != dims || sizes.getValue().getNumResults() != rank ||
+      sizes.getValue().getNumSymbols() != 0)
     return invalidArgument(strCat("it needs hpu.sizes, an affine_map from the ", dims, " sizes of its operands to the ",
                                   rank, " of its result"));
   code.sizes = sizes.getValue();
@@ -87,9 +88,10 @@ StatusOr<NativeCode> readNativeCode(FuncOp function, const std::string& path) {
     if (!llvm::is_contained({"loads", "stores", "vector", "scalar"}, each.getName().strref()))
       return invalidArgument(strCat("hpu.cost has no '", each.getName().str(), "'"));
   for (const char* name : {"loads", "stores", "vector", "scalar"}) {
-    auto number = cost.getAs<mlir::FloatAttr>(name);
-    const double value = number ? number.getValueAsDouble() : 0;
-    if ((cost.contains(name) && !number) || !(value >= 0 && value <= 1e9))
+    auto fraction = cost.getAs<mlir::FloatAttr>(name);
+    auto integer = cost.getAs<mlir::IntegerAttr>(name);
+    const double value = fraction ? fraction.getValueAsDouble() : integer ? static_cast<double>(integer.getInt()) : 0;
+    if ((cost.contains(name) && !fraction && !integer) || !(value >= 0 && value <= 1e9))
       return invalidArgument(strCat("hpu.cost: '", name, "' is no number from 0 to 1e9"));
     code.cost.push_back(value);
   }

@@ -92,6 +92,14 @@ def cases():
                  [info("i", I, []), info("c", B, []), info("v")], [info("c2", B, []), info("v2"), info("row")])
     yield ("Loop in a Loop", [node("Loop", ["n", ""], ["y", "rows"], body=outer)], {"x": x}, {"y": F, "rows": F},
            {"n": np.array(3), "two": np.array(2)}, {"v": y})
+    same = body([node("Mul", ["v", "k"], ["v2"]), node("Identity", ["c"], ["c2"])], [info("i", I, []), info("c", B, []), info("v")],
+                [info("c2", B, []), info("v2")], [("k", np.float32(3))])
+    both = body([node("Loop", ["two", "", "v"], ["w"], body=same), node("Cast", ["i"], ["fi"], to=F), node("Mul", ["fi", "k"], ["f"]),
+                 node("Add", ["w", "f"], ["v3"]), node("Identity", ["c"], ["c3"])],
+                [info("i", I, []), info("c", B, []), info("v")], [info("c3", B, []), info("v3")])
+    yield ("Loop in a Loop of the same names, and an initialiser of a name around it",
+           [node("Loop", ["n", ""], ["o"], body=both), node("Mul", ["o", "k"], ["y"])], {"x": x}, {"y": F},
+           {"n": np.array(3), "two": np.array(2), "k": np.float32(10)}, {"v": y})
     rnn = body([node("Add", ["h", "xt"], ["a"]), node("Tanh", ["a"], ["h2"]), node("Identity", ["h2"], ["row"])],
                [info("h", F, [4]), info("xt", F, [4])], [info("h2", F, [4]), info("row", F, [4])])
     seq = noise(6, 4)

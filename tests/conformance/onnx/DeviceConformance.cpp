@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs ONNX backend tests through the importer, the compiler and the simulated device.
 //
-//   onnx_device_conformance [--expected FILE] [--update] [--verbose] [--target=gaudi2] [--level=2] FOLDER...
+//   onnx_device_conformance [--expected FILE] [--update] [--verbose] [--target=gaudi2] [--level=2] [--free-dims]
+//   FOLDER...
 //
 // FILE lists the tests that import but do not pass; any other outcome than listed fails. --update rewrites it.
+// --free-dims: each dimension of an input above 1 is free, and one recipe has to do for all of its sizes.
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/import/GraphImpl.h"
 #include "hpu/compiler.h"
@@ -30,10 +33,21 @@ void boundValueSizes(mlir::ModuleOp module, const std::vector<interp::Tensor>& i
       }
 }
 
+/// Free dimensions may be from 1 to twice as large as those of the data, "s5" is 5 there.
+void boundSizes(mlir::ModuleOp module, CompileOptions& options) {
+  auto function = module.lookupSymbol<mlir::func::FuncOp>("main");
+  for (mlir::Type type : function.getArgumentTypes())
+    for (const ir::SymDim& dim : ir::symShape(mlir::cast<mlir::RankedTensorType>(type)))
+      if (dim.isNamed() && dim.symbol.getValue().starts_with("s"))
+        if (const int64_t size = std::atoll(dim.symbol.str().c_str() + 1); size > 1)
+          options.dimBounds[dim.symbol.str()] = {1, 2 * size};
+}
+
 StatusOr<std::vector<interp::Tensor>> runOnDevice(CompileOptions options, std::shared_ptr<mlir::MLIRContext> context,
                                                   importer::OwningModule module,
                                                   const std::vector<interp::Tensor>& inputs) {
   boundValueSizes(*module, inputs, options);
+  boundSizes(*module, options);
   Graph graph = GraphAccess::make(std::move(context), std::move(module));
   HPU_ASSIGN(CompileResult compiled, compile(graph, options));
   HPU_ASSIGN(tools::Session session, tools::Session::open(compiled.recipe, {}));
@@ -55,7 +69,10 @@ int main(int argc, char** argv) {
   CompileOptions compileOptions;
   compileOptions.cpu = "native";  // One kernel variant is enough here and takes half the time.
   for (const std::string& flag : flags) {
-    if (flag.starts_with("--level=")) {
+    if (flag == "--free-dims") {
+      options.freeDims = onnxtest::FreeDims::kAll;
+      options.listNotImported = true;
+    } else if (flag.starts_with("--level=")) {
       compileOptions.optLevel = std::atoi(flag.c_str() + 8);
     } else if (StatusOr<Target> target = parseTarget(flag.starts_with("--target=") ? flag.substr(9) : flag);
                target.ok()) {

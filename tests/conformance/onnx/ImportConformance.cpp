@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   onnxtest::Options options = onnxtest::parseOptions(argc, argv, flags);
   options.listNotImported = true;
   for (const std::string& flag : flags) {
-    options.keepFree |= flag == "--free";
+    if (flag == "--free") options.freeDims = onnxtest::FreeDims::kDeclared;
     if (flag != "--free") return fprintf(stderr, "unknown option '%s'\n", flag.c_str()), 2;
   }
   return onnxtest::runTests(options,

@@ -102,7 +102,7 @@ struct Binding {
   std::vector<Tensor> inputs;
 };
 
-StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t runtimeInputs, bool keepFree) {
+StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t runtimeInputs, FreeDims freeDims) {
   Binding binding;
   const std::vector<Tensor>& inputs = data.tensors;
   std::vector<importer::ValueInfo> tensors;  // As the import has them.
@@ -130,7 +130,9 @@ StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t
     if (next < runtimeInputs && !conflicts) {
       bool isFree = !input.hasShape;
       for (const auto& dim : input.shape) isFree |= dim.size == kDynamic;
-      if (isFree && (!keepFree || !input.hasShape)) binding.options.shapes[input.name] = value.shape();
+      const bool isElement = input.isSequence || input.isOptional || !data.lengths.empty();
+      if (isFree && (freeDims == FreeDims::kNone || !input.hasShape || (isElement && freeDims == FreeDims::kAll)))
+        binding.options.shapes[input.name] = value.shape();
       binding.inputs.push_back(value);
     } else {
       binding.options.constants[input.name] = value;
@@ -143,12 +145,33 @@ StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t
   return binding;
 }
 
+/// Gives the dimensions of the first inputs above 1 names instead of sizes.
+void freeInputs(importer::GraphDef& graph, const Data& data, size_t runtimeInputs) {
+  size_t next = 0;
+  for (const importer::ValueInfo* input : dataInputs(graph)) {
+    if (next >= runtimeInputs || next >= data.tensors.size()) return;
+    const Shape& sizes = data.tensors[next++].shape();
+    auto& info = const_cast<importer::ValueInfo&>(*input);  // Of `graph`, which is not const.
+    if (info.isSequence || info.isOptional) return;
+    if (!info.hasShape || info.shape.size() != sizes.size()) continue;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] > 1) info.shape[d] = {kDynamic, strCat("s", sizes[d])};
+  }
+}
+
+/// Says shapes, scales or axes, maybe: a list, or a number, beside an operand that stays.
+bool isParameter(const Data& data, size_t input) {
+  return data.tensors[input].rank() == 0 || (input > 0 && data.tensors[input].rank() == 1);
+}
+
 Result runDataSet(const importer::OnnxModel& parsed, const Data& data, const std::vector<Tensor>& expected,
-                  size_t runtimeInputs, bool keepFree, const Runner& runner) {
-  StatusOr<Binding> binding = bind(parsed.graph, data, runtimeInputs, keepFree);
+                  size_t runtimeInputs, FreeDims freeDims, const Runner& runner) {
+  importer::OnnxModel model = parsed;
+  StatusOr<Binding> binding = bind(parsed.graph, data, runtimeInputs, freeDims);
   if (!binding.ok()) return {Outcome::kNotImported, binding.status().message()};
+  if (freeDims == FreeDims::kAll) freeInputs(model.graph, data, runtimeInputs);
   auto context = importer::makeContext();
-  auto module = importer::importOnnxModule(*context, parsed.path, binding->options);
+  auto module = importer::importOnnxModule(*context, std::move(model), binding->options);
   if (!module.ok()) {
     // One that asks for sizes gets all that the data have: values of inputs are sizes there that it cannot do without.
     bool unsupported = module.status().code() == StatusCode::kUnimplemented ||
@@ -222,7 +245,7 @@ const char* verdict(Outcome outcome) {
 
 }  // namespace
 
-Result runTest(const fs::path& folder, bool keepFree, const Runner& runner) {
+Result runTest(const fs::path& folder, FreeDims freeDims, const Runner& runner) {
   StatusOr<importer::OnnxModel> parsed = importer::readOnnxModel((folder / "model.onnx").string());
   if (!parsed.ok()) return {Outcome::kNotImported, parsed.status().message()};
   Result result{Outcome::kNotImported, "no data set"};
@@ -234,9 +257,11 @@ Result runTest(const fs::path& folder, bool keepFree, const Runner& runner) {
                    expected = readTensors(data, "output", declared);
     if (!inputs.ok() || !expected.ok()) return {Outcome::kNotImported, "data that are no tensors of a known type"};
     const size_t all = inputs->tensors.size();
-    result = runDataSet(*parsed, *inputs, expected->tensors, all, keepFree, runner);
-    for (size_t count = all; result.outcome == Outcome::kNotImported && count-- > 0;)
-      result = runDataSet(*parsed, *inputs, expected->tensors, count, keepFree, runner);
+    result = runDataSet(*parsed, *inputs, expected->tensors, all, freeDims, runner);
+    for (size_t count = all; result.outcome == Outcome::kNotImported && count-- > 0;) {
+      if (freeDims == FreeDims::kAll && !isParameter(*inputs, count)) break;
+      result = runDataSet(*parsed, *inputs, expected->tensors, count, freeDims, runner);
+    }
     if (!result.passed()) return result;
   }
   return result;
@@ -268,7 +293,7 @@ int runTests(const Options& options, const Runner& runner) {
   int surprises = 0;
   for (const fs::path& folder : folders) {
     auto start = std::chrono::steady_clock::now();
-    Result result = runTest(folder, options.keepFree, runner);
+    Result result = runTest(folder, options.freeDims, runner);
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::string name = testName(folder), reason = firstLine(result.reason, folder);
     ++counts[result.outcome];

@@ -29,8 +29,17 @@ using Runner = std::function<StatusOr<std::vector<interp::Tensor>>(std::shared_p
                                                                    importer::OwningModule module,
                                                                    const std::vector<interp::Tensor>& inputs)>;
 
-/// All data sets of one test. `keepFree` imports free dimensions as such; else they get the sizes of the data.
-Result runTest(const std::filesystem::path& folder, bool keepFree, const Runner& runner);
+/// Which dimensions of inputs are free.
+enum class FreeDims {
+  kNone,      ///< All get the sizes of the data.
+  kDeclared,  ///< Those that the model says.
+  /// All of tensors that are above 1 in the data: one of the size 3 is "s3". Then only numbers and lists, which say
+  /// shapes, scales or axes, are bound as constants.
+  kAll
+};
+
+/// All data sets of one test.
+Result runTest(const std::filesystem::path& folder, FreeDims freeDims, const Runner& runner);
 
 /// The test folders in `roots`, each of which is one or holds some; sorted.
 std::vector<std::filesystem::path> findTests(const std::vector<std::string>& roots);
@@ -38,7 +47,8 @@ std::vector<std::filesystem::path> findTests(const std::vector<std::string>& roo
 struct Options {
   std::string expectedFile;  ///< Tests that do not pass, one a line with the reason; empty: nothing is expected.
   std::vector<std::string> roots;
-  bool update = false, verbose = false, keepFree = false;
+  bool update = false, verbose = false;
+  FreeDims freeDims = FreeDims::kNone;
   bool listNotImported = false;  ///< Those belong into the file as well.
 };
 

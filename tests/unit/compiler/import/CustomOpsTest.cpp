@@ -60,6 +60,7 @@ TEST_F(CustomFunctions, RefusesObjectCodeThatIsNone) {
         {});
   };
   EXPECT_THAT(native("hpu.object = \"k.o\""), HasSubstr("function 'scale': it needs hpu.entry"));
+  EXPECT_THAT(native("hpu.objects = \"k.o\""), HasSubstr("the attribute hpu.objects is not known"));
   EXPECT_THAT(native("hpu.object = \"../k.o\", hpu.entry = \"f\""), HasSubstr("'../k.o' is no name of letters"));
   EXPECT_THAT(native("hpu.object = \"k.so\", hpu.entry = \"f\""), HasSubstr("'k.so' is no name of letters"));
   EXPECT_THAT(native("hpu.object = \"missing.o\", hpu.entry = \"f\""), HasSubstr("missing.o"));
