@@ -293,8 +293,9 @@ StatusOr<ExitCode> inspectModel(Tool& tool, const std::string& path, CompileOpti
       unsupported.empty() && !found.freeDims.empty() && result.status().code() == StatusCode::kInvalidArgument;
   tool.json().set("reason", why).set("needs_sizes", lacksSizes);
   if (!unsupported.empty()) {
-    tool.printAlways(strCat("does not compile: ", unsupported.size(), " nodes are not supported\n"));
-    tool.printAlways(unsupportedTable(unsupported) + unsupportedDetails(unsupported).substr(1));
+    tool.printAlways(strCat("does not compile: ", unsupported.size(),
+                            unsupported.size() == 1 ? " node is not supported\n" : " nodes are not supported\n"));
+    tool.printAlways(unsupportedTable(unsupported) + unsupportedDetails(unsupported));
   } else {
     tool.printAlways(strCat(lacksSizes ? "needs sizes for MACs and device time: " : "does not compile: ", why));
   }
