@@ -34,28 +34,19 @@ std::optional<StatusOr<PlannedKernel>> planNative(const KernelGraph& graph, llvm
   for (int64_t dim : node->intsAttr("whole")) kernel.wholeDims |= 1u << dim;
   kernel.numInputs = static_cast<int>(inputs.size());
   kernel.numOutputs = 1;
-  // Operands are numbered as the op has them; one that it takes twice is one input.
-  const llvm::ArrayRef<int64_t> reads = node->intsAttr("reads");
-  kernel.reads.resize(inputs.size());
-  size_t at = 0;
-  for (int operand : node->operands) {
-    const int input = graph.nodes[operand].input;
-    const OperandView& view = inputs[input];
-    std::vector<SymDimRead> own;
-    for (size_t d = 0; d < view.sizes.size(); ++d, ++at) {
-      SymDimRead read;
-      if (reads[at] >= 0) read.dim = static_cast<int>(reads[at]), read.scale = 1;
-      own.push_back(read);
-    }
-    if (kernel.reads[input].empty())
-      kernel.reads[input] = own;
-    else
-      for (size_t d = 0; d < own.size(); ++d)
-        if (own[d].dim != kernel.reads[input][d].dim) kernel.reads[input][d] = {};
-  }
   for (size_t i = 0; i < node->operands.size(); ++i)
     if (graph.nodes[node->operands[i]].input != static_cast<int>(i))
       return unimplemented("a kernel in object code takes an operand twice; give it a copy");
+  llvm::ArrayRef<int64_t> reads = node->intsAttr("reads");
+  for (const OperandView& view : inputs) {
+    std::vector<SymDimRead>& own = kernel.reads.emplace_back();
+    for (int64_t dim : reads.take_front(view.sizes.size())) {
+      SymDimRead read;
+      if (dim >= 0) read.dim = static_cast<int>(dim), read.scale = 1;
+      own.push_back(read);
+    }
+    reads = reads.drop_front(view.sizes.size());
+  }
   bool isLate = false;
   auto add = [&](const OperandView& view) {
     for (const auto* numbers : {&view.sizes, &view.strides})

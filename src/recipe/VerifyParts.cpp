@@ -340,8 +340,7 @@ std::optional<size_t> countParts(const Program& program, uint32_t depth, size_t&
 Status verifyParts(const Program& program) {
   if (program.parts.empty()) return okStatus();
   if (program.dynamic)
-    return dataLoss(
-        "the program has parts and free dimensions, which exclude each other for now; compile it for fixed sizes");
+    return dataLoss("the program has parts and free dimensions, which exclude each other; compile it for fixed sizes");
   if (!program.ops.empty() || !program.kernels.empty() || !program.images.empty() || !program.bundles.empty() ||
       !program.queues.empty() || program.numSignals != 0)
     return dataLoss("the program has parts, and kernels, ops, bundles or queues of its own");

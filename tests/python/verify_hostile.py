@@ -19,7 +19,7 @@ from onnx import helper
 
 import script_arguments
 
-AIM_SECONDS, MOST_BYTES, MOST_TEXT = 2, 1 << 30, 256 << 10
+AIM_SECONDS, MOST_BYTES, MOST_TEXT = 2, 1 << 30, 64 << 10
 LONG = "n" * 1_000_000
 
 

@@ -146,7 +146,8 @@ std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
 }
 
 std::string unsupportedDetails(const std::vector<UnsupportedNode>& nodes) {
-  static constexpr size_t kMost = 200, kMostValues = 16;
+  // A terminal is no place for more; the table names all.
+  static constexpr size_t kMostBytes = 8 << 10, kMostValues = 16;
   const auto list = [](const std::vector<UnsupportedNode::Value>& values) {
     std::string text;
     for (size_t i = 0; i < std::min(values.size(), kMostValues); ++i) {
@@ -158,8 +159,9 @@ std::string unsupportedDetails(const std::vector<UnsupportedNode>& nodes) {
     return text.empty() ? "none" : text;
   };
   std::string text;
-  for (size_t i = 0; i < std::min(nodes.size(), kMost); ++i) {
-    const UnsupportedNode& node = nodes[i];
+  size_t told = 0;
+  for (; told < nodes.size() && text.size() < kMostBytes; ++told) {
+    const UnsupportedNode& node = nodes[told];
     const bool isPart = node.op == "input" || node.op == "initializer" || node.op == "model";
     text += base::strCat("\n  ", base::clipped(node.op), " '", base::clipped(node.node), "'");
     if (!isPart) {
@@ -171,7 +173,7 @@ std::string unsupportedDetails(const std::vector<UnsupportedNode>& nodes) {
     }
     if (!node.help.empty()) text += "\n    help: " + base::inWordsOf(base::Reader::kCommandLine, node.help);
   }
-  if (nodes.size() > kMost) text += base::strCat("\n  and ", nodes.size() - kMost, " more (all with --json)");
+  if (told < nodes.size()) text += base::strCat("\n  and ", nodes.size() - told, " more (all with --json)");
   return text;
 }
 
