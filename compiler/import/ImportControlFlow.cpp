@@ -3,11 +3,10 @@
 // What is known at import decides there: a branch that is not taken leaves no ops. Where only the device knows, both
 // branches or all possible iterations are computed, and it chooses what counts; a result of as many rows as there were
 // iterations is then as large as the data says (DataSizes.h).
-#include <cstring>
-
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/DataSizes.h"
+#include "compiler/import/FlowValues.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/interp/ConstantData.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -23,29 +22,6 @@ namespace {
 
 /// Of a loop that is unrolled.
 constexpr int64_t kMostIterations = 4096;
-
-ImportedValue ofTensor(Tensor tensor) {
-  ImportedValue value;
-  value.constant = std::move(tensor);
-  return value;
-}
-ImportedValue ofValue(Value made) {
-  ImportedValue value;
-  value.value = made;
-  return value;
-}
-ImportedValue ofBool(bool holds) {
-  Tensor tensor = Tensor::zeros({ElementType::kBool, {}});
-  tensor.writable()[0] = holds;
-  return ofTensor(std::move(tensor));
-}
-
-std::optional<int64_t> knownNumber(const ImportedValue& value) {
-  if (value.constant && value.constant->count() == 1) return value.constant->integer(0);
-  if (value.elements && value.elements->divisor == 1 && value.elements->values.size() == 1 && value.elements->values[0])
-    return value.elements->values[0]->constant();
-  return std::nullopt;
-}
 
 /// What an integer of one element is at most, as far as the ops that make it say.
 int64_t mostOf(Value value) {
@@ -72,91 +48,6 @@ int64_t mostOf(Value value) {
   }
   return kAny;
 }
-
-bool sameConstants(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0;
-}
-
-/// What ops on the operands of one control flow node have in common. Failures are the context's.
-class Flow {
- public:
-  explicit Flow(NodeContext& context) : context_(context) {}
-
-  Value tensor(const ImportedValue& value) {
-    ImportedValue copy = value;
-    return context_.materialize(copy);
-  }
-  /// A value of one element, of rank 0.
-  Value scalar(const ImportedValue& value) {
-    Value made = tensor(value);
-    if (!made) return {};
-    const RankedTensorType type = NodeContext::typeOf(made);
-    if (type.hasStaticShape() && type.getNumElements() == 1) return context_.reshape(made, ArrayRef<int64_t>{});
-    context_.invalid(
-        strCat("a condition or number of iterations of the type ", ir::typeToString(type), "; it has one element"));
-    return {};
-  }
-
-  /// `isFirst` (a bool of rank 0) ? first : second, of any values that have one type.
-  std::optional<ImportedValue> choose(Value isFirst, const ImportedValue& first, const ImportedValue& second) {
-    if (first.isAbsent && second.isAbsent) return first;
-    if (first.sequence && second.sequence && first.sequence->size() == second.sequence->size()) {
-      auto chosen = std::make_shared<std::vector<ImportedValue>>();
-      for (size_t k = 0; k < first.sequence->size(); ++k) {
-        std::optional<ImportedValue> each = choose(isFirst, (*first.sequence)[k], (*second.sequence)[k]);
-        if (!each) return std::nullopt;
-        chosen->push_back(std::move(*each));
-      }
-      ImportedValue all;
-      all.sequence = std::move(chosen);
-      return all;
-    }
-    if (first.sequence || second.sequence || first.isAbsent || second.isAbsent) {
-      context_.unsupported("the device cannot choose between a tensor, a sequence of another length, and no value");
-      return std::nullopt;
-    }
-    if (first.value && first.value == second.value) return first;
-    if (first.constant && second.constant && sameConstants(*first.constant, *second.constant)) return first;
-    Value a = tensor(first), b = tensor(second);
-    if (!a || !b) return std::nullopt;
-    if (a.getType() != b.getType()) {
-      context_.unsupported(strCat("the device chooses between ", ir::typeToString(NodeContext::typeOf(a)), " and ",
-                                  ir::typeToString(NodeContext::typeOf(b)),
-                                  "; a value that depends on run-time data has one type and shape"));
-      return std::nullopt;
-    }
-    return ofValue(context_.op("where", {isFirst, a, b}));
-  }
-
-  /// Neighbours along a new dimension `axis`; null after a failure.
-  Value stack(const std::vector<Value>& all, int64_t axis) {
-    SmallVector<Value> longer;
-    for (Value each : all) {
-      if (!each) return {};
-      if (each.getType() != all[0].getType()) {
-        context_.unsupported(strCat("a result that it collects is ", ir::typeToString(NodeContext::typeOf(all[0])),
-                                    " in one iteration and ", ir::typeToString(NodeContext::typeOf(each)),
-                                    " in another"));
-        return {};
-      }
-      ir::SymShape shape = ir::symShape(NodeContext::typeOf(each));
-      shape.insert(shape.begin() + axis, ir::SymDim{1});
-      longer.push_back(context_.reshape(each, shape));
-    }
-    return longer.size() == 1 ? longer[0] : context_.op("concat", longer, {{"axis", axis}});
-  }
-  /// x[k] along `axis`, which has no dimension any more.
-  Value pick(Value x, int64_t axis, int64_t k) {
-    if (!x) return {};
-    ir::SymShape shape = ir::symShape(NodeContext::typeOf(x));
-    shape.erase(shape.begin() + axis);
-    return context_.reshape(context_.sliceDim(x, axis, k, k + 1), shape);
-  }
-  Value both(Value a, Value b) { return a && b ? context_.op("and", {a, b}) : a ? a : b; }
-
- private:
-  NodeContext& context_;
-};
 
 /// Not called: OnnxImporter::convertControlFlow() comes first. A row says that the op imports.
 void convertAsControlFlow(NodeContext& node) {
@@ -261,8 +152,11 @@ void OnnxImporter::convertIf(const NodeDef& node, const ImportedValue& given) {
   const std::optional<int64_t> known = knownNumber(condition);
   NodeContext context(builder_, node, opsetOf(node), {}, {}, /*folding=*/false);
   std::vector<std::optional<ImportedValue>> results(node.outputs.size());
+  std::vector<Issue> unused;
+  if (!known)
+    if (std::optional<FlowResults> made = ifOnDevice(node, condition, unused)) return setResults(node, context, *made);
   Value isThen;
-  if (!known) isThen = Flow(context).scalar(condition);
+  if (!known) isThen = FlowValues(context).scalar(condition);
   for (const char* name : {"then_branch", "else_branch"}) {
     const bool isFirst = name[0] == 't';
     if (known && (*known != 0) != isFirst) continue;
@@ -275,7 +169,7 @@ void OnnxImporter::convertIf(const NodeDef& node, const ImportedValue& given) {
     if (!done) return poison(node);
     for (size_t i = 0; i < results.size(); ++i)
       results[i] = known || isFirst ? std::optional((*done)[i])
-                   : results[i]     ? Flow(context).choose(isThen, *results[i], (*done)[i])
+                   : results[i]     ? FlowValues(context).choose(isThen, *results[i], (*done)[i])
                                     : std::nullopt;
   }
   setResults(node, context, results);
@@ -293,7 +187,7 @@ void OnnxImporter::convertLoop(const NodeDef& node, const std::vector<ImportedVa
     return refuse(Issue::Kind::kInvalid, "its body does not fit its operands; export the model again");
   NodeContext context(builder_, node, opsetOf(node), {}, {}, /*folding=*/false);
   context.bounds_ = options_.bounds;
-  Flow flow(context);
+  FlowValues flow(context);
 
   // How often it runs at most.
   int64_t most = std::numeric_limits<int64_t>::max();
@@ -314,6 +208,15 @@ void OnnxImporter::convertLoop(const NodeDef& node, const std::vector<ImportedVa
   ImportedValue condition = inputs[1] ? *inputs[1] : ofBool(true);
   std::vector<ImportedValue> carried;
   for (size_t i = 2; i < inputs.size(); ++i) carried.push_back(inputs[i] ? *inputs[i] : ImportedValue());
+  std::vector<Issue> why;
+  if (std::optional<FlowResults> made = loopOnDevice(node, *body, {most, limit, condition, carried}, why))
+    return setResults(node, context, *made);
+  // What stood in the way is told where there is no other way.
+  auto refuseMany = [&](Issue::Kind kind, std::string reason) {
+    if (why.empty()) return refuse(kind, std::move(reason));
+    for (Issue& issue : why) issues_.push_back(std::move(issue));
+    poison(node);
+  };
   std::vector<std::vector<Value>> collected(body->outputs.size() - 1 - numCarried);
   std::vector<Value> ran;  // Of each iteration; null: it surely ran.
   Value runs;              // Where only the device knows whether this iteration runs.
@@ -331,13 +234,13 @@ void OnnxImporter::convertLoop(const NodeDef& node, const std::vector<ImportedVa
         runs = flow.both(
             runs, context.op("less", {context.constantTensor(Tensor::of<int64_t>(ElementType::kI64, {}, {k})), limit}));
       if (runs && most > kMostIterations)
-        return refuse(size ? Issue::Kind::kFreeDimension : Issue::Kind::kUnsupported,
+        return refuseMany(size ? Issue::Kind::kFreeDimension : Issue::Kind::kUnsupported,
                       strCat("how often it runs is known on the device only, and may be more than ", kMostIterations,
                              " times", size ? "" : "; limit its number of iterations by a Min with a constant"));
     }
     if (k >= kMostIterations || (k % 64 == 63 && isTooLarge()))
-      return refuse(Issue::Kind::kUnsupported,
-                    strCat("it runs more than ", k, " times, more than one program has room for"));
+      return refuseMany(Issue::Kind::kUnsupported,
+                        strCat("it runs more than ", k, " times, more than one program has room for"));
     std::vector<ImportedValue> arguments = {ofTensor(Tensor::of<int64_t>(ElementType::kI64, {}, {k})), condition};
     arguments.insert(arguments.end(), carried.begin(), carried.end());
     const std::optional<std::vector<ImportedValue>> done = runBody(node, *body, arguments);
@@ -400,7 +303,7 @@ void OnnxImporter::convertScan(const NodeDef& node, const std::vector<ImportedVa
     poison(node);
   };
   NodeContext context(builder_, node, opsetOf(node), {}, {}, /*folding=*/false);
-  Flow flow(context);
+  FlowValues flow(context);
   // Before opset 9 each operand has a batch in front, and the first says how long each sequence of it is.
   const bool hasBatch = opsetOf(node) < 9;
   const size_t first = hasBatch ? 1 : 0;
@@ -461,6 +364,23 @@ void OnnxImporter::convertScan(const NodeDef& node, const std::vector<ImportedVa
     for (Value x : given) sizeAlong(x, 0, batches);
   }
   if (context.failed()) return setResults(node, context, {});
+  std::vector<Issue> why;
+  if (!hasBatch) {
+    ScanOperands operands;
+    operands.trips = trips;
+    operands.carried.assign(given.begin(), given.begin() + static_cast<ptrdiff_t>(numCarried));
+    operands.scanned.assign(given.begin() + static_cast<ptrdiff_t>(numCarried), given.end());
+    operands.scannedAxes = axes;
+    operands.collectedAxes = outputAxes;
+    for (int64_t one : inputDirections) operands.scannedBackwards.push_back(one != 0);
+    for (int64_t one : outputDirections) operands.collectedBackwards.push_back(one != 0);
+    if (std::optional<FlowResults> made = scanOnDevice(node, *body, operands, why))
+      return setResults(node, context, *made);
+  }
+  if (trips > kMostIterations && !why.empty()) {
+    for (Issue& issue : why) issues_.push_back(std::move(issue));
+    return poison(node);
+  }
   if (trips > kMostIterations || batches > kMostIterations || trips * batches > kMostIterations)
     return refuse(Issue::Kind::kUnsupported,
                   strCat("it runs ", trips, " times for each of ", batches, ", more than one program has room for"));

@@ -57,6 +57,28 @@ class OnnxImporter {
   void convertIf(const NodeDef& node, const ImportedValue& condition);
   void convertLoop(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
   void convertScan(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
+  /// The same as ops that the device loops over or chooses by (ImportDeviceFlow.cpp). Nothing: the caller makes ops of
+  /// each iteration or branch that may count, which is better or the only way; `why` gets the problems of the former.
+  using FlowResults = std::vector<std::optional<ImportedValue>>;
+  struct LoopOperands {
+    int64_t most = 0;  ///< It surely runs no more often.
+    Value limit;       ///< Of its iterations, where only the device knows it; an i64 of rank 0.
+    ImportedValue condition;
+    std::vector<ImportedValue> carried;
+  };
+  struct ScanOperands {
+    int64_t trips = 0;
+    llvm::SmallVector<Value> carried, scanned;
+    Ints scannedAxes, collectedAxes;  ///< The first are not negative.
+    llvm::SmallVector<bool> scannedBackwards, collectedBackwards;
+  };
+  class Attempt;
+  bool mayBeOnDevice() const;
+  std::optional<FlowResults> ifOnDevice(const NodeDef& node, const ImportedValue& condition, std::vector<Issue>& why);
+  std::optional<FlowResults> loopOnDevice(const NodeDef& node, const GraphDef& body, const LoopOperands& given,
+                                          std::vector<Issue>& why);
+  std::optional<FlowResults> scanOnDevice(const NodeDef& node, const GraphDef& body, const ScanOperands& given,
+                                          std::vector<Issue>& why);
   /// Of a node with sequences or optionals among its operands or results. False: it has none.
   bool convertSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs);
   void mapSequence(const NodeDef& node, const std::vector<ImportedValue*>& inputs);

@@ -6,6 +6,7 @@
 #include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Elements.h"
+#include "compiler/interp/Flow.h"
 #include "compiler/interp/Kernels.h"
 #include "compiler/support/DiagnosticCapture.h"
 
@@ -53,50 +54,6 @@ bool fits(const TensorType& type, RankedTensorType declared) {
   return true;
 }
 
-/// Values of a straight-line block, dropped after their last use in it.
-class BlockEvaluator {
- public:
-  BlockEvaluator(Block& block, const shape::SymbolBindings& bindings, const Observer& observer)
-      : block_(block), bindings_(bindings), observer_(observer) {
-    for (Operation& op : block)
-      for (Value operand : op.getOperands()) lastUse_[operand] = &op;
-  }
-
-  /// The operands of the terminator.
-  FailureOr<SmallVector<Tensor>> run(ArrayRef<Tensor> inputs) {
-    for (auto [argument, input] : llvm::zip(block_.getArguments(), inputs)) values_[argument] = input;
-    for (Operation& op : block_.without_terminator()) {
-      SmallVector<Tensor> operands = operandsOf(&op);
-      FailureOr<SmallVector<Tensor>> results = evaluateOp(&op, operands, bindings_, observer_);
-      if (failed(results)) return failure();
-      operands.clear();
-      for (Value operand : op.getOperands())
-        if (lastUse_.lookup(operand) == &op) values_.erase(operand);
-      for (auto [result, value] : llvm::zip(op.getResults(), *results))
-        if (lastUse_.count(result)) values_[result] = value;
-    }
-    return operandsOf(block_.getTerminator());
-  }
-
- private:
-  SmallVector<Tensor> operandsOf(Operation* op) {
-    SmallVector<Tensor> operands;
-    for (Value operand : op->getOperands()) operands.push_back(values_.lookup(operand));
-    return operands;
-  }
-
-  Block& block_;
-  const shape::SymbolBindings& bindings_;
-  const Observer& observer_;
-  DenseMap<Value, Operation*> lastUse_;
-  DenseMap<Value, Tensor> values_;
-};
-
-FailureOr<SmallVector<Tensor>> evaluateUnit(Operation* op, ArrayRef<Tensor> inputs,
-                                            const shape::SymbolBindings& bindings, const Observer& observer) {
-  return BlockEvaluator(op->getRegion(0).front(), bindings, observer).run(inputs);
-}
-
 StatusOr<Tensor> evaluateTensorOp(Operation* op, ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings) {
   if (Evaluated result = evaluateElementwise(op, inputs)) return std::move(*result);
   if (Evaluated result = evaluateMovement(op, inputs, bindings)) return std::move(*result);
@@ -125,10 +82,9 @@ Status bind(RankedTensorType declared, const TensorType& type, shape::SymbolBind
 FailureOr<SmallVector<Tensor>> evaluateOp(Operation* op, ArrayRef<Tensor> inputs, const shape::SymbolBindings& bindings,
                                           const Observer& observer) {
   SmallVector<Tensor> results;
-  if (isa<ir::BundleOp, ir::ClusterOp>(op)) {
-    FailureOr<SmallVector<Tensor>> yielded = evaluateUnit(op, inputs, bindings, observer);
-    if (failed(yielded)) return failure();
-    results = std::move(*yielded);
+  if (std::optional<FlowResults> yielded = evaluateFlow(op, inputs, bindings, observer)) {
+    if (failed(*yielded)) return failure();
+    results = std::move(**yielded);
   } else {
     StatusOr<Tensor> result = internalError("not evaluated");
     if (auto constant = dyn_cast<ir::ConstantOp>(op))
@@ -176,7 +132,7 @@ StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std:
       bindings.try_emplace(size.symbol, value);
     }
   }
-  FailureOr<SmallVector<Tensor>> results = BlockEvaluator(block, bindings, observer).run(inputs);
+  FlowResults results = evaluateBlock(block, inputs, bindings, observer);
   if (failed(results)) return capture.status(StatusCode::kInvalidArgument, "");
   return std::vector<Tensor>(results->begin(), results->end());
 }

@@ -22,6 +22,7 @@
 #include "compiler/import/Specialize.h"
 #include "compiler/import/ValueSizes.h"
 #include "compiler/pipeline/AddVariants.h"
+#include "compiler/pipeline/CompileParts.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/ProgramFunctions.h"
 #include "compiler/pipeline/RecipeCache.h"
@@ -222,7 +223,7 @@ std::vector<UnsupportedNode> beyondEngines(mlir::ModuleOp partial, const Compile
   std::vector<UnsupportedNode> found;
   auto main = partial.lookupSymbol<mlir::func::FuncOp>("main");
   ir::DiagnosticCapture diagnostics(partial.getContext());
-  if (!main || !isStatic(main) || failed(mlir::verify(partial))) return found;
+  if (!main || !isStatic(main) || pipeline::hasFlow(partial) || failed(mlir::verify(partial))) return found;
   mlir::PassManager manager(partial.getContext());
   pipeline::addNormalize(manager, options, nullptr, nullptr);
   if (failed(manager.run(partial))) return found;
@@ -297,7 +298,10 @@ StatusOr<CompileResult> compileGraphAlone(const Graph& graph, const CompileOptio
   HPU_RETURN_IF_ERROR(hasSizes     ? importer::checkSizes(*module, {options.shapes, options.dims, {}, {}, {}})
                       : importOnly ? pipeline::giveSizes(*module, options)
                                    : pipeline::makeStatic(*module, options));
-  HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
+  const bool ofParts = !importOnly && pipeline::hasFlow(*module);
+  HPU_ASSIGN(CompileResult result,
+             ofParts ? pipeline::compileParts(*module, options, graph.impl().context, unsupported)
+                     : pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;
 }

@@ -5,6 +5,7 @@
 #define HPU_OPS_TD
 
 include "HpuElementwise.td"
+include "HpuFlow.td"
 include "HpuComposite.td"
 include "HpuMme.td"
 include "HpuMovement.td"
