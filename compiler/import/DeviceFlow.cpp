@@ -158,10 +158,9 @@ SmallVector<Value> makeLoop(OpBuilder& builder, Location location, LoopSpec spec
     llvm::append_range(shape, slice.getShape());
     types.push_back(RankedTensorType::get(shape, slice.getElementType()));
   }
-  auto loop =
-      ir::LoopOp::create(builder, location, types, spec.count, spec.condition, spec.carried, spec.scanned, captured,
-                         static_cast<uint64_t>(spec.trips), ArrayRef<bool>(spec.scannedBackwards),
-                         ArrayRef<bool>(spec.collectedBackwards));
+  auto loop = ir::LoopOp::create(builder, location, types, spec.count, spec.condition, spec.carried, spec.scanned,
+                                 captured, static_cast<uint64_t>(spec.trips), ArrayRef<bool>(spec.scannedBackwards),
+                                 ArrayRef<bool>(spec.collectedBackwards));
   body.moveInto(loop.getBody());
   for (size_t i = 0; i < results.size(); ++i)
     if (!results[i]) results[i] = loop.getResult(places[i]);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies of hpu.loop and hpu.if while a model is imported.
 // The one thing to know: a body is made in a block by itself that reads values around it as if it were among them; what
-// it reads of these becomes operands when it is closed, but for what follows from constants, which is made again inside.
+// it reads of these becomes operands when it is closed, but for what follows from constants, which is made again
+// inside.
 //
 //   FlowBody body(builder);                             // Ops are made inside from here on ...
 //   Value x = body.addArgument(type);
@@ -71,7 +72,8 @@ llvm::SmallVector<mlir::Value> makeIf(mlir::OpBuilder& builder, mlir::Location l
 
 /// How many iterations run of a loop whose condition follows from constants and the number of the iteration alone;
 /// nullopt: it does not, or they are more than `most`. `conditionNow`: of the first iteration. The body yields the next
-/// condition first; argument `iteration` is the number of the iteration (of no carried value: carried[i] is argument i).
+/// condition first; argument `iteration` is the number of the iteration (of no carried value: carried[i] is argument
+/// i).
 std::optional<int64_t> knownTrips(FlowBody& body, mlir::ArrayRef<mlir::Value> carried, mlir::Value iteration,
                                   int64_t most);
 

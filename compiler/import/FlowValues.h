@@ -52,8 +52,8 @@ class FlowValues {
     if (!made) return {};
     const mlir::RankedTensorType type = NodeContext::typeOf(made);
     if (type.hasStaticShape() && type.getNumElements() == 1) return context_.reshape(made, llvm::ArrayRef<int64_t>{});
-    context_.invalid(
-        base::strCat("a condition or number of iterations of the type ", ir::typeToString(type), "; it has one element"));
+    context_.invalid(base::strCat("a condition or number of iterations of the type ", ir::typeToString(type),
+                                  "; it has one element"));
     return {};
   }
 
@@ -80,9 +80,9 @@ class FlowValues {
     Value a = tensor(first), b = tensor(second);
     if (!a || !b) return std::nullopt;
     if (a.getType() != b.getType()) {
-      context_.unsupported(base::strCat("the device chooses between ", ir::typeToString(NodeContext::typeOf(a)), " and ",
-                                  ir::typeToString(NodeContext::typeOf(b)),
-                                  "; a value that depends on run-time data has one type and shape"));
+      context_.unsupported(base::strCat("the device chooses between ", ir::typeToString(NodeContext::typeOf(a)),
+                                        " and ", ir::typeToString(NodeContext::typeOf(b)),
+                                        "; a value that depends on run-time data has one type and shape"));
       return std::nullopt;
     }
     return ofValue(context_.op("where", {isFirst, a, b}));
@@ -94,9 +94,9 @@ class FlowValues {
     for (Value each : all) {
       if (!each) return {};
       if (each.getType() != all[0].getType()) {
-        context_.unsupported(base::strCat("a result that it collects is ", ir::typeToString(NodeContext::typeOf(all[0])),
-                                    " in one iteration and ", ir::typeToString(NodeContext::typeOf(each)),
-                                    " in another"));
+        context_.unsupported(base::strCat("a result that it collects is ",
+                                          ir::typeToString(NodeContext::typeOf(all[0])), " in one iteration and ",
+                                          ir::typeToString(NodeContext::typeOf(each)), " in another"));
         return {};
       }
       ir::SymShape shape = ir::symShape(NodeContext::typeOf(each));

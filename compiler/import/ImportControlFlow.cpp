@@ -234,9 +234,10 @@ void OnnxImporter::convertLoop(const NodeDef& node, const std::vector<ImportedVa
         runs = flow.both(
             runs, context.op("less", {context.constantTensor(Tensor::of<int64_t>(ElementType::kI64, {}, {k})), limit}));
       if (runs && most > kMostIterations)
-        return refuseMany(size ? Issue::Kind::kFreeDimension : Issue::Kind::kUnsupported,
-                      strCat("how often it runs is known on the device only, and may be more than ", kMostIterations,
-                             " times", size ? "" : "; limit its number of iterations by a Min with a constant"));
+        return refuseMany(
+            size ? Issue::Kind::kFreeDimension : Issue::Kind::kUnsupported,
+            strCat("how often it runs is known on the device only, and may be more than ", kMostIterations, " times",
+                   size ? "" : "; limit its number of iterations by a Min with a constant"));
     }
     if (k >= kMostIterations || (k % 64 == 63 && isTooLarge()))
       return refuseMany(Issue::Kind::kUnsupported,

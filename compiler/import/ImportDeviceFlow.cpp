@@ -18,11 +18,9 @@ using interp::Tensor;
 
 namespace {
 
-/// Ops of all iterations together, up to which a loop is unrolled: what is fused and pipelined across iterations is
-/// faster, and takes the compiler longer. Where the device decides, all that may run would be computed.
-constexpr int64_t kUnrolledOps = 1024, kComputedOps = 32;
-/// Of a branch: as much is computed for nothing.
-constexpr int64_t kBranchOps = 16;
+/// Of ImportOptions::unrollLimit, where the device decides, as all that may run would be computed: of a loop, and of
+/// both branches.
+constexpr int64_t kComputedShare = 32, kBranchShare = 64;
 /// Numbers of iterations up to which these are a constant to be scanned, which costs no op.
 constexpr int64_t kMostListed = int64_t{1} << 16;
 /// What a loop may collect.
@@ -110,7 +108,8 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::ifOnDevice(const NodeDef&
   FlowBody &then = *bodies[0], &otherwise = *bodies[1];
   if (then.block().back().getOperandTypes() != otherwise.block().back().getOperandTypes()) return std::nullopt;
   const bool isHeavy = then.isHeavy() || otherwise.isHeavy();
-  if (!isHeavy && then.numOps() + otherwise.numOps() <= kBranchOps) return std::nullopt;
+  const int64_t limit = options_.unrollLimit;
+  if (limit > 0 && !isHeavy && then.numOps() + otherwise.numOps() <= limit / kBranchShare) return std::nullopt;
   attempt.keep();
   FlowResults results;
   for (Value value : makeIf(builder_, context.location(), holds, then, otherwise)) results.push_back(ofValue(value));
@@ -176,20 +175,20 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
   }
   const bool isDecided = isConditional || given.limit;
   const int64_t ops = std::max<int64_t>(inside.numOps(), 1);
-  if (isDecided ? !inside.isHeavy() && most <= kComputedOps / ops : most <= kUnrolledOps / ops) return std::nullopt;
+  const int64_t limit = options_.unrollLimit;
+  if (isDecided ? !inside.isHeavy() && most <= limit / kComputedShare / ops : most <= limit / ops) return std::nullopt;
 
   spec.trips = std::min<int64_t>(most, recipe::kMaxPartTrips);
   spec.count = given.limit;
   if (isConditional) spec.condition = condition;
   for (size_t i : collected) {
     spec.collectedBackwards.push_back(false);
-    const auto type = cast<RankedTensorType>(yielded[yielded.size() - collected.size() + spec.collectedBackwards.size() - 1]
-                                                 .getType());
+    const auto type = cast<RankedTensorType>(
+        yielded[yielded.size() - collected.size() + spec.collectedBackwards.size() - 1].getType());
     StatusOr<TensorType> row = interp::concreteType(type);
     if (row.ok() && row->bytes() <= kMostCollectedBytes / spec.trips) continue;
-    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type),
-                               ", of as many as ", spec.trips,
-                               " iterations; limit their number by a Min with a constant"));
+    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type), ", of as many as ",
+                               spec.trips, " iterations; limit their number by a Min with a constant"));
     why.push_back(*context.issue());
     return std::nullopt;
   }
@@ -223,7 +222,8 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
   // A size is the result of an op with one result.
   Value rows;
   if (!collected.empty() && (countsRows || given.limit))
-    rows = context.op("max", {context.op("min", {countsRows ? made[numCarried] : given.limit, number(trips)}), number(0)});
+    rows =
+        context.op("max", {context.op("min", {countsRows ? made[numCarried] : given.limit, number(trips)}), number(0)});
   results.resize(std::max(done->size() - 1, node.outputs.size()));
   for (size_t k = 0; k < collected.size(); ++k) {
     Value all = made[numCarried + isCounted + k];
@@ -291,7 +291,7 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::scanOnDevice(const NodeDe
   inside.yield(yielded);
   inside.leave();
   if (!isStatic(inside)) return std::nullopt;
-  if (given.trips <= kUnrolledOps / std::max<int64_t>(inside.numOps(), 1)) return std::nullopt;
+  if (given.trips <= options_.unrollLimit / std::max<int64_t>(inside.numOps(), 1)) return std::nullopt;
   std::vector<int64_t> axes;
   for (size_t i = numCarried; i < yielded.size(); ++i) {
     const std::optional<int64_t> axis =

@@ -35,6 +35,7 @@ void registerDialects(MLIRContext& context) {
 ImportOptions importOptions(const CompileOptions& options) {
   ImportOptions made{options.shapes, options.dims, {}, {}, {}};
   made.plugins = options.plugins;
+  made.unrollLimit = options.unrollLimit;
   for (const auto& [name, own] : options.dimBounds) made.bounds[name] = {own.min, own.max};
   return made;
 }

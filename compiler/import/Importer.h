@@ -29,6 +29,7 @@ struct ImportOptions {
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
   std::vector<std::string> plugins;  ///< Files of custom ops.
+  int64_t unrollLimit = 1024;        ///< CompileOptions'.
 };
 
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.

@@ -74,7 +74,9 @@ StatusOr<OwningModule> OnnxImporter::run() {
   builder_.setInsertionPointToStart(function_.addEntryBlock());
 
   expandSequences();
-  valueSizes_ = findValueSizes(model_.graph, realInputs());
+  valueSizes_ = findValueSizes(model_.graph, realInputs(), [&](const std::string& name) {
+    return options_.dims.count(name) || options_.bounds.count(name);
+  });
   if (Status bound = bindOptions(); !bound.ok()) {
     issues_.push_back({Issue::Kind::kInvalid, "", "", "", bound.message()});
     wholeFaults = issues_.size();

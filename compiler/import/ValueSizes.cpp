@@ -50,7 +50,8 @@ bool isSmall(const ValueInfo& info) {
 
 }  // namespace
 
-std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<const ValueInfo*>& inputs) {
+std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<const ValueInfo*>& inputs,
+                                      llvm::function_ref<bool(const std::string&)> isNamed) {
   std::set<std::string> asked;  // Names whose elements are sizes.
   for (const NodeDef& node : llvm::reverse(graph.nodes)) {
     auto ask = [&](const std::vector<size_t>& operands) {
@@ -60,8 +61,8 @@ std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<c
     };
     if (!node.domain.empty()) continue;
     if (auto own = sizeOperands().find(node.op); own != sizeOperands().end()) ask(own->second);
-    // How often a loop runs, if an input says it as it is: what arithmetic limits may be left to the device.
-    if (node.op == "Loop" && !node.inputs.empty() &&
+    // How often a loop runs may be left to the device, if nobody asks for a size.
+    if (node.op == "Loop" && !node.inputs.empty() && isNamed(node.inputs[0]) &&
         llvm::any_of(inputs, [&](const ValueInfo* input) { return input->name == node.inputs[0]; }))
       asked.insert(node.inputs[0]);
     auto computed = arithmetic().find(node.op);

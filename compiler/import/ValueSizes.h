@@ -7,6 +7,7 @@
 
 #include "compiler/dialect/hpu/ValueSizes.h"
 #include "compiler/import/OnnxModel.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace hpu::importer {
 
@@ -18,6 +19,8 @@ using ir::valueSizes;
 /// shape, a limit or a number of elements is made of, by arithmetic that is known at import. By input, the names of its
 /// elements: that of the input for a single one, else NAME_0, NAME_1 ...; one that a dimension has gets "_value"
 /// behind.
-std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<const ValueInfo*>& inputs);
+/// `isNamed`: the options say what is of a size of this name.
+std::vector<ValueSize> findValueSizes(const GraphDef& graph, const std::vector<const ValueInfo*>& inputs,
+                                      llvm::function_ref<bool(const std::string&)> isNamed);
 
 }  // namespace hpu::importer

@@ -78,6 +78,9 @@ Status pipeline::checkOptions(const CompileOptions& options) {
   if (options.searchEffort < 0 || options.searchEffort > 1000)
     return invalidArgument(base::strCat(base::optionValue("searchEffort", std::to_string(options.searchEffort)),
                                         " is not in 0..1000, percent of what is usual"));
+  if (options.unrollLimit < 0 || options.unrollLimit > 8192)
+    return invalidArgument(base::strCat(base::optionValue("unrollLimit", std::to_string(options.unrollLimit)),
+                                        " is not in 0..8192, ops of all iterations of a loop together"));
   for (const std::string& report : options.reports) {
     static const std::string known[] = {"shapes", "precision", "fusion",   "layout",
                                         "tile",   "memory",    "schedule", "time"};
@@ -299,9 +302,9 @@ StatusOr<CompileResult> compileGraphAlone(const Graph& graph, const CompileOptio
                       : importOnly ? pipeline::giveSizes(*module, options)
                                    : pipeline::makeStatic(*module, options));
   const bool ofParts = !importOnly && pipeline::hasFlow(*module);
-  HPU_ASSIGN(CompileResult result,
-             ofParts ? pipeline::compileParts(*module, options, graph.impl().context, unsupported)
-                     : pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
+  HPU_ASSIGN(CompileResult result, ofParts
+                                       ? pipeline::compileParts(*module, options, graph.impl().context, unsupported)
+                                       : pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;
 }

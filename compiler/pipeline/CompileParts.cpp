@@ -83,9 +83,9 @@ class Workspace {
         if (own.offset + own.bytes <= taken.offset) break;
         own.offset = taken.offset + taken.bytes;
       }
-      placed.insert(llvm::upper_bound(placed, i,
-                                      [&](uint32_t a, uint32_t b) { return regions_[a].offset < regions_[b].offset; }),
-                    i);
+      placed.insert(
+          llvm::upper_bound(placed, i, [&](uint32_t a, uint32_t b) { return regions_[a].offset < regions_[b].offset; }),
+          i);
       all = std::max(all, own.offset + own.bytes);
     }
     return all;
@@ -183,15 +183,15 @@ class PartsCompiler {
     if (Status verified = recipe::verifyProgram(*program); !verified.ok())
       return internalError("the compiled program does not verify: " + verified.message());
     const memory::HbmNeeds needs = hbmNeedsOf(*program);
-    HPU_RETURN_IF_ERROR(memory::checkCapacity(needs, arch::targetDesc(options_.target).hbmBytes,
-                                              targetName(options_.target)));
+    HPU_RETURN_IF_ERROR(
+        memory::checkCapacity(needs, arch::targetDesc(options_.target).hbmBytes, targetName(options_.target)));
     CompileStats& stats = result_.stats;
     stats.workspaceBytes = needs.workspace;
     stats.deviceTimeUs = program->estimates.deviceTimeUs;
     stats.lowerBoundUs = program->estimates.lowerBoundUs;
     if (auto time = result_.reports.find("time"); time != result_.reports.end())
-      time->second = strCat("device time ", stats.deviceTimeUs, " us (modelled), of as many iterations as there can be\n",
-                            time->second);
+      time->second = strCat("device time ", stats.deviceTimeUs,
+                            " us (modelled), of as many iterations as there can be\n", time->second);
     result_.recipe = Recipe(std::move(program));
     return std::move(result_);
   }
@@ -215,9 +215,10 @@ class PartsCompiler {
  private:
   Status check(ModuleOp module) {
     if (!options_.startFrom.empty() && options_.startFrom != "import" && options_.startFrom != "normalize")
-      return invalidArgument(base::optionValue("startFrom", options_.startFrom) +
-                             ": the file has loops or branches of the device (hpu.loop, hpu.if), which are cut out ahead "
-                             "of the phase normalize; start from there");
+      return invalidArgument(
+          base::optionValue("startFrom", options_.startFrom) +
+          ": the file has loops or branches of the device (hpu.loop, hpu.if), which are cut out ahead "
+          "of the phase normalize; start from there");
     if (!options_.states.empty())
       return unimplemented(base::optionName("states") +
                            ": a model with loops or branches that the device decides cannot have states yet; give "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model with loops and branches of the device becomes a program of parts (recipe/Parts.h).
-// The one thing to know: a function is cut at its hpu.loop and hpu.if ops; what is between two of them, and each body, is
-// a *piece* that goes through all phases by itself, as a model of its own; values that several pieces see lie in the
+// The one thing to know: a function is cut at its hpu.loop and hpu.if ops; what is between two of them, and each body,
+// is a *piece* that goes through all phases by itself, as a model of its own; values that several pieces see lie in the
 // holder's workspace, inputs and outputs.
 #pragma once
 

@@ -98,8 +98,8 @@ OwningOpRef<ModuleOp> makePiece(const std::string& name, Location location, Arra
   auto names = [&](size_t count, const char* prefix) {
     SmallVector<DictionaryAttr> all;
     for (size_t i = 0; i < count; ++i)
-      all.push_back(builder.getDictionaryAttr(
-          builder.getNamedAttr("hpu.name", builder.getStringAttr(base::strCat(prefix, i)))));
+      all.push_back(
+          builder.getDictionaryAttr(builder.getNamedAttr("hpu.name", builder.getStringAttr(base::strCat(prefix, i)))));
     return all;
   };
   main.setAllArgAttrs(names(inputs.size(), "in"));

@@ -99,6 +99,7 @@ std::string optionsText(const CompileOptions& options) {
     }
   }
   if (options.searchEffort != CompileOptions().searchEffort) text += base::strCat("|effort ", options.searchEffort);
+  if (options.unrollLimit != CompileOptions().unrollLimit) text += base::strCat("|unroll ", options.unrollLimit);
   return text;
 }
 

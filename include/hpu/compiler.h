@@ -81,6 +81,11 @@ struct CompileOptions {
   /// Files of custom ops: functions in MLIR that stand for nodes of ONNX models, by domain and name
   /// (docs/custom-ops.md). Recipes carry what they become.
   std::vector<std::string> plugins;
+  /// Up to so many ops, of all iterations together, a loop of a model is unrolled; of more ops it runs on the device,
+  /// as does one of which data decides how often it runs, and a branch, when a 32nd or 64th of it would be computed for
+  /// nothing. 0: loops and branches are on the device wherever they can be. At most 8192. It is for the import of a
+  /// file.
+  int unrollLimit = 1024;
 };
 
 struct CompileStats {

@@ -30,6 +30,7 @@ constexpr std::array kRows = {
     Row{"dimBounds", "--dim", ""},
     Row{"specialize", "--specialize", ""},
     Row{"searchEffort", "--search-effort", "search_effort"},
+    Row{"unrollLimit", "--unroll-limit", "unroll_limit"},
     Row{"plugins", "--plugin", "plugins", true},
     Row{"stopAfter", "--stop-after", "", true},
     Row{"startFrom", "--start-from", "", true},

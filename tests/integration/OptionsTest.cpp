@@ -151,6 +151,13 @@ TEST(CompileOptionsValues, ThatThereAreNotAreRefusedByName) {
       EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
       EXPECT_THAT(status.message(), HasSubstr("CompileOptions::searchEffort = " + std::to_string(value)));
     }
+    for (int value : {-1, 8193}) {
+      CompileOptions unroll;
+      unroll.unrollLimit = value;
+      Status status = entry.call(graph, unroll);
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr("CompileOptions::unrollLimit = " + std::to_string(value)));
+    }
   }
   CompileOptions options;
   options.target = static_cast<Target>(9);

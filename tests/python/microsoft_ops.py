@@ -240,9 +240,9 @@ def prepare(folder, outputs, model, given):
     return None
 
 
-def check(folder, build, outputs, model, given):
+def check(folder, build, outputs, model, given, flags=()):
     """What is wrong; None: nothing."""
-    return prepare(folder, outputs, model, given) or run([os.path.join(build, "bin", "hpu-verify"), os.path.join(folder, "model.onnx"), "--data", os.path.join(folder, "data"), "-q"])
+    return prepare(folder, outputs, model, given) or run([os.path.join(build, "bin", "hpu-verify"), os.path.join(folder, "model.onnx"), "--data", os.path.join(folder, "data"), "-q", *flags])
 
 
 def check_free_boxes(folder, build):

@@ -35,6 +35,8 @@ void CompileFlags::addTo(CommandLine& line) {
   line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--search-effort", searchEffort,
                  "How long to look for better slices of units, in percent of what is usual (0 to 1000)");
+  line.addOption("--unroll-limit", unrollLimit,
+                 "Ops up to which loops are unrolled; of more they run on the device (0 to 8192, default 1024)");
   line.addOption("--plugin", plugins, "A file of custom ops (MLIR), for nodes of other domains; may be repeated");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
@@ -95,6 +97,7 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     return invalidArgument("-O" + std::to_string(optLevel) + " is not one of -O0 to -O3");
   options.optLevel = optLevel;
   options.searchEffort = searchEffort;
+  options.unrollLimit = unrollLimit;
   options.plugins = plugins;
   for (const std::string& text : shapes) {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--shape"));

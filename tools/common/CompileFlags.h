@@ -18,10 +18,12 @@ struct CompileFlags {
   std::vector<std::string> keepF32, shapes, dims, specialize, states;
   int optLevel = 2;
   int searchEffort = 100;
+  int unrollLimit = 1024;
   std::vector<std::string> plugins;
   std::string cacheDir, cpu, calibrate;
 
-  /// Adds --target, --precision, --keep-f32, --shape, --dim, --specialize, -O, --search-effort, --cache, --cpu and
+  /// Adds --target, --precision, --keep-f32, --shape, --dim, --specialize, -O, --search-effort, --unroll-limit,
+  /// --cache, --cpu and
   /// --calibrate (which Calibrate.h carries out).
   void addTo(CommandLine& line);
   /// Notes the default target on stderr. Errors: kInvalidArgument naming the option and its value.

@@ -21,6 +21,7 @@ CompileOptions optionsFrom(const py::dict& given) {
   options.precision = take(parsePrecision(given["precision"].cast<std::string>()));
   options.optLevel = given["opt_level"].cast<int>();
   options.searchEffort = given["search_effort"].cast<int>();
+  options.unrollLimit = given["unroll_limit"].cast<int>();
   options.plugins = given["plugins"].cast<std::vector<std::string>>();
   options.shapes = given["shapes"].cast<std::map<std::string, Shape>>();
   options.dims = given["dims"].cast<std::map<std::string, int64_t>>();

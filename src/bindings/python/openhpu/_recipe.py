@@ -189,7 +189,7 @@ def _names(states):
 
 
 def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None, reports=(),
-            explain=None, cache=None, cpu="", states=None, search_effort=100, plugins=()):
+            explain=None, cache=None, cpu="", states=None, search_effort=100, plugins=(), unroll_limit=1024):
     """The options of compile() as the extension takes them."""
     sizes, bounds = _sizes_and_bounds(dims)
     return {"target": target, "precision": precision, "opt_level": integer("opt_level", opt_level, -1 << 31, (1 << 31) - 1),
@@ -201,6 +201,7 @@ def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=
             "reports": [reports] if isinstance(reports, str) else list(reports), "explain": explain or "",
             "cache": os.environ.get("HPU_CACHE", "") if cache is None else os.fspath(cache), "cpu": cpu,
             "states": _names(states), "search_effort": integer("search_effort", search_effort, -1 << 31, (1 << 31) - 1),
+            "unroll_limit": integer("unroll_limit", unroll_limit, -1 << 31, (1 << 31) - 1),
             "plugins": [os.fspath(plugins)] if isinstance(plugins, (str, os.PathLike)) else [os.fspath(one) for one in plugins]}
 
 
@@ -271,7 +272,7 @@ class Compilation:
 
 
 def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,
-            reports=(), explain=None, cache=None, cpu="", states=None, search_effort=100, plugins=()):
+            reports=(), explain=None, cache=None, cpu="", states=None, search_effort=100, plugins=(), unroll_limit=1024):
     """Compiles a model: the path of an ONNX file (or .mlir), its bytes, or an onnx.ModelProto.
 
     shapes: sizes of inputs with free dimensions, {"image": (8, 3, 224, 224)}; dims: of named free dimensions,
@@ -281,12 +282,14 @@ def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", 
     explain: a node to follow through the phases. cache: a folder of compiled recipes (default: HPU_CACHE; "" for none).
     cpu: "native" for smaller recipes. states: outputs that are inputs changed in place, {"present.*": "past_key_values.*"}
     (Session.state()). search_effort: how long to look for better slices of units, in percent of what is usual.
-    plugins: files of custom ops (docs/custom-ops.md).
+    plugins: files of custom ops (docs/custom-ops.md). unroll_limit: ops up to which loops of the model are unrolled; of more
+    they run on the device.
 
     Other Python threads go on meanwhile, and Ctrl-C cancels the compilation."""
     compilation = compile_async(model, target=target, shapes=shapes, dims=dims, precision=precision, opt_level=opt_level,
                                 keep_f32=keep_f32, ranges=ranges, reports=reports, explain=explain, cache=cache, cpu=cpu,
-                                states=states, search_effort=search_effort, plugins=plugins)
+                                states=states, search_effort=search_effort, plugins=plugins,
+                                unroll_limit=unroll_limit)
     try:
         return compilation.result()
     except BaseException:
@@ -295,11 +298,11 @@ def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", 
 
 
 def compile_async(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,
-                  reports=(), explain=None, cache=None, cpu="", states=None, search_effort=100, plugins=()):
+                  reports=(), explain=None, cache=None, cpu="", states=None, search_effort=100, plugins=(), unroll_limit=1024):
     """As compile(), but returns a Compilation at once, whose result is the recipe. Bytes and protos are copied; a file is
     not to be changed meanwhile."""
     return Compilation(model, options(target, shapes, dims, precision, opt_level, keep_f32, ranges, reports, explain, cache, cpu,
-                                      states, search_effort, plugins))
+                                      states, search_effort, plugins, unroll_limit))
 
 
 def load(recipe):

@@ -194,6 +194,7 @@ TEST_F(Cache, KeysDifferWithEveryOptionThatShapesTheRecipe) {
   add([](CompileOptions& o) { o.optLevel = 1; });
   add([](CompileOptions& o) { o.cpu = "native"; });
   add([](CompileOptions& o) { o.searchEffort = 10; });
+  add([](CompileOptions& o) { o.unrollLimit = 0; });
   add([](CompileOptions& o) { o.shapes["x"] = {2}; });
   add([](CompileOptions& o) { o.shapes["x"] = {2, 1}; });
   add([](CompileOptions& o) { o.dims["x"] = 2; });
