@@ -3,7 +3,9 @@
 #include "base/Format.h"
 #include "compiler/import/Composed.h"
 #include "compiler/import/OpTable.h"
+#include "compiler/import/RecurrentLoop.h"
 #include "compose/Recurrent.h"
+#include "hpu/compiler.h"
 
 namespace hpu::importer {
 namespace {
@@ -15,6 +17,9 @@ using Values = std::vector<hpu::Value>;
 
 /// Of both directions. A step is some twenty operations, and a program has a limit of them.
 constexpr int64_t kMostSteps = 384;
+/// With the usual CompileOptions::unrollLimit; of more steps a layer is a loop. Steps of one program overlap, which is
+/// worth more than its share of that limit.
+constexpr int64_t kUnrolledSteps = kMostSteps;
 
 std::vector<std::string> textsOf(NodeContext& node, llvm::StringRef name) {
   const NodeAttribute* attribute = node.find(name);
@@ -111,9 +116,12 @@ void convertRecurrent(NodeContext& node, Cell cell) {
   const int64_t steps = x[isBatchFirst ? 1 : 0], batch = x[isBatchFirst ? 0 : 1], inputs = x[2];
   if (mlir::ShapedType::isDynamic(steps))
     return node.needsSize("its steps are a free dimension, and it is unrolled when it is imported");
-  if (steps < 1 || steps * directions > kMostSteps)
+  const std::optional<int64_t> unrollLimit = node.unrollLimit();
+  const bool isLoop = unrollLimit && steps > 1 && NodeContext::typeOf(operands[kX]).hasStaticShape() &&
+                      steps * directions > kUnrolledSteps * *unrollLimit / CompileOptions().unrollLimit;
+  if (steps < 1 || (!isLoop && steps * directions > kMostSteps))
     return node.unsupported(strCat(steps, " steps in ", directions, " direction(s): 1 to ", kMostSteps,
-                                   " of all directions are possible, as they are unrolled"));
+                                   " of all directions are possible where sizes are free, as they are unrolled"));
   const int64_t hidden = NodeContext::typeOf(operands[kR]).getShape()[2];
   if (const int64_t said = node.integer("hidden_size", hidden); said != hidden)
     return node.invalid(strCat("hidden_size is ", said, ", and R has ", hidden, " columns"));
@@ -130,41 +138,70 @@ void convertRecurrent(NodeContext& node, Cell cell) {
       !state("initial_c", operands[kC]) || !checkShape(node, "P", operands[kPeephole], {directions, 3 * hidden}))
     return;
 
-  composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
-    auto batchSecond = [&](hpu::Value v) { return isBatchFirst && v.handle ? e.transpose(v, {1, 0, 2}) : v; };
-    hpu::Value xs = batchSecond(in[kX]), hs = batchSecond(in[kH]), cs = batchSecond(in[kC]);
-    Values ys, lastH, lastC;
-    for (int64_t d = 0; d < directions; ++d) {
-      compose::Recurrence own = how;
-      own.isReverse = direction == "reverse" || d == 1;
-      const size_t each = activations.size() / static_cast<size_t>(directions);
-      auto first = activations.begin() + static_cast<std::ptrdiff_t>(each) * d;
-      own.activations.assign(first, first + static_cast<std::ptrdiff_t>(each));
-      const compose::RecurrentResult one = compose::recurrent(
-          e,
-          {xs, ofDirection(e, in[kW], d), ofDirection(e, in[kR], d), ofDirection(e, in[kBias], d), in[kLengths],
-           ofDirection(e, hs, d), ofDirection(e, cs, d), ofDirection(e, in[kPeephole], d)},
-          own);
-      auto with = [&](hpu::Value v, int64_t dim) {  // A dimension of the direction.
-        if (!v.handle) return hpu::Value{};
+  std::vector<compose::Recurrence> hows;
+  for (int64_t d = 0; d < directions; ++d) {
+    compose::Recurrence& own = hows.emplace_back(how);
+    own.isReverse = direction == "reverse" || d == 1;
+    const size_t count = activations.size() / static_cast<size_t>(directions);
+    auto first = activations.begin() + static_cast<std::ptrdiff_t>(count) * d;
+    own.activations.assign(first, first + static_cast<std::ptrdiff_t>(count));
+  }
+  auto batchSecond = [&](Emitter& e, hpu::Value v) { return isBatchFirst && v.handle ? e.transpose(v, {1, 0, 2}) : v; };
+  // In the order of compose::RecurrentOperands.
+  auto ofOne = [&](Emitter& e, const Values& in, int64_t d) -> Values {
+    return {batchSecond(e, in[kX]),       ofDirection(e, in[kW], d), ofDirection(e, in[kR], d),
+            ofDirection(e, in[kBias], d), in[kLengths],              ofDirection(e, batchSecond(e, in[kH]), d),
+            ofDirection(e, batchSecond(e, in[kC]), d), ofDirection(e, in[kPeephole], d)};
+  };
+  auto outputs = [&](Emitter& e, const Values& ys, const Values& hs, const Values& cs) -> Values {
+    auto joined = [&](const Values& all, int64_t dim) {  // Along a new dimension of the direction.
+      Values longer;
+      for (hpu::Value v : all) {
         Shape shape = e.shape(v);
         shape.insert(shape.begin() + dim, 1);
-        return e.reshape(v, shape);
-      };
-      ys.push_back(with(one.y, 1));
-      lastH.push_back(with(one.h, 0));
-      if (one.c.handle) lastC.push_back(with(one.c, 0));
-    }
-    hpu::Value y = e.concat(ys, 1);
+        longer.push_back(e.reshape(v, shape));
+      }
+      return e.concat(longer, dim);
+    };
+    hpu::Value y = joined(ys, 1);
     if (isBatchFirst) y = e.transpose(y, {2, 0, 1, 3});
-    Values results = {y, batchSecond(e.concat(lastH, 0))};
-    if (cell == Cell::kLstm) results.push_back(batchSecond(e.concat(lastC, 0)));
+    Values results = {y, batchSecond(e, joined(hs, 0))};
+    if (cell == Cell::kLstm) results.push_back(batchSecond(e, joined(cs, 0)));
     results.resize(node.numOutputs());
     return results;
+  };
+  if (isLoop) {
+    std::vector<DirectionOperands> given;
+    for (int64_t d = 0; d < directions; ++d)
+      given.push_back(
+          composedValues(node, operands, [&](Emitter& e, const Values& in) -> Values { return ofOne(e, in, d); }));
+    if (node.failed()) return;
+    const std::optional<RecurrentValues> made = recurrentLoop(node, given, hows);
+    if (!made) return;
+    std::vector<Value> all = made->y;
+    all.insert(all.end(), made->h.begin(), made->h.end());
+    all.insert(all.end(), made->c.begin(), made->c.end());
+    const auto count = static_cast<std::ptrdiff_t>(directions);
+    return composed(node, all, [&](Emitter& e, const Values& in) -> Values {
+      return outputs(e, Values(in.begin(), in.begin() + count), Values(in.begin() + count, in.begin() + 2 * count),
+                     Values(in.begin() + 2 * count, in.end()));
+    });
+  }
+  composed(node, operands, [&](Emitter& e, const Values& in) -> Values {
+    Values ys, hs, cs;
+    for (int64_t d = 0; d < directions; ++d) {
+      const Values own = ofOne(e, in, d);
+      const compose::RecurrentResult one = compose::recurrent(
+          e, {own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7]}, hows[static_cast<size_t>(d)]);
+      ys.push_back(one.y);
+      hs.push_back(one.h);
+      cs.push_back(one.c);
+    }
+    return outputs(e, ys, hs, cs);
   });
 }
 
-constexpr const char* kLimits = "at most 384 steps of all directions, a number that is known at import";
+constexpr const char* kLimits = "a number of steps that is known at import; at most 384 of all directions where sizes are free";
 constexpr OpRow kRows[] = {
     {"RNN", 7, kNewestOpset, [](NodeContext& node) { convertRecurrent(node, Cell::kRnn); }, "", kLimits},
     {"GRU", 7, kNewestOpset, [](NodeContext& node) { convertRecurrent(node, Cell::kGru); }, "", kLimits},

@@ -120,6 +120,9 @@ class NodeContext {
   static std::optional<shape::DimExpr> product(llvm::ArrayRef<std::optional<shape::DimExpr>> sizes);
   /// The most that a size can be, by the bounds that the options give to free dimensions.
   int64_t most(const shape::DimExpr& size) const { return size.interval(bounds_).high; }
+  /// Ops of all iterations together up to which loops are unrolled (CompileOptions::unrollLimit); nullopt: the device
+  /// cannot loop here, as sizes are free or ops are evaluated at import.
+  std::optional<int64_t> unrollLimit() const { return unrollLimit_; }
   /// `axis` made non-negative; a failure is recorded when it is outside of [-rank, rank).
   std::optional<int64_t> axis(int64_t axis, int64_t rank);
   std::optional<Ints> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
@@ -191,6 +194,7 @@ class NodeContext {
   std::vector<ImportedValue> outputs_;
   llvm::StringRef mnemonic_;
   shape::SymbolBounds bounds_;
+  std::optional<int64_t> unrollLimit_;
   std::optional<Issue> issue_;
   mlir::Location location_;
   bool folding_;

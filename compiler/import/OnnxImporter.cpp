@@ -287,6 +287,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   NodeContext context(builder_, node, opsetOf(node), inputs, wanted, /*folding=*/false);
   context.mnemonic_ = row->mnemonic;
   context.bounds_ = options_.bounds;
+  if (mayBeOnDevice()) context.unrollLimit_ = options_.unrollLimit;
   if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
   generatedBytes_ += context.generatedBytes_;
   if (generatedBytes_ > kGeneratedBytes)

@@ -206,6 +206,7 @@ class PartsCompiler {
   recipe::ConstantPool& pool() { return pool_; }
   Target target() const { return options_.target; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  void warn(std::string text) { result_.warnings.push_back(std::move(text)); }
   /// A name for a piece that no other one has.
   std::string unique(const std::string& name) {
     const int count = names_[name]++;
@@ -452,8 +453,9 @@ Status HolderBuilder::addLoop(ir::LoopOp loop) {
   const uint32_t part = nextPart();
   const uint64_t trips = loop.getTrips();
   const std::string name = compiler_.unique(strCat(name_, ".", flowName(loop)));
+  const bool isUnbounded = trips == recipe::kMaxPartTrips && (loop.getCount() || loop.getCondition());
   uint64_t runs = 0;
-  if (__builtin_mul_overflow(runs_, trips, &runs)) runs = UINT64_MAX;
+  if (__builtin_mul_overflow(runs_, isUnbounded ? 1 : trips, &runs)) runs = UINT64_MAX;
   OwningOpRef<ModuleOp> piece = bodyPiece(loop, loop.getBody(), name);
   HPU_ASSIGN(std::shared_ptr<Program> program,
              compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs));
@@ -481,6 +483,9 @@ Status HolderBuilder::addLoop(ir::LoopOp loop) {
     places_[value] = homeOf(value);
     out.push_back(moving(places_[value], bytesOf(value) / trips, trips, loop.getCollectedBackwards()[i]));
   }
+  if (isUnbounded)
+    compiler_.warn(strCat("'", flowName(loop), "' runs as often as data says, and no bound of that is known: times of the "
+                          "model are those of one iteration"));
   return addPart(std::move(program), in, out, std::move(how));
 }
 

@@ -26,36 +26,21 @@ const Known* find(const std::string& name) {
   return nullptr;
 }
 
-/// One layer in one direction.
-class Layer {
+/// One step of a layer in one direction.
+class Step {
  public:
-  Layer(Emitter& e, const RecurrentOperands& operands, const Recurrence& how)
-      : e_(e),
-        in_(operands),
-        how_(how),
-        type_(e.element(operands.x)),
-        steps_(e.dim(operands.x, 0)),
-        batch_(e.dim(operands.x, 1)),
-        hidden_(e.dim(operands.r, 1)),
-        gates_(e.dim(operands.w, 0)) {}
+  Step(Emitter& e, const RecurrentSteps& steps, const Recurrence& how, RecurrentState& state)
+      : e_(e), in_(steps), how_(how), hidden_(e.dim(steps.r, 0)), h_(state.h), c_(state.c) {}
 
-  RecurrentResult run() {
-    prepare();
-    std::vector<Value> ys(static_cast<size_t>(steps_));
-    for (int64_t k = 0; k < steps_ && e_.ok(); ++k) {
-      const int64_t t = how_.isReverse ? steps_ - 1 - k : k;
-      const Value oldH = h_, oldC = c_;
-      step(e_.reshape(e_.sliceDim(products_, 0, t, 1), {batch_, gates_}));
-      Value y = h_;
-      if (in_.lengths.handle) {
-        Value isInside = e_.op("greater", {lengths_, e_.scalarLike(lengths_, static_cast<double>(t))});
-        y = e_.where(isInside, h_, e_.scalarLike(h_, 0));
-        h_ = e_.where(isInside, h_, oldH);
-        if (c_.handle) c_ = e_.where(isInside, c_, oldC);
-      }
-      ys[static_cast<size_t>(t)] = e_.reshape(y, {1, batch_, hidden_});
-    }
-    return {e_.concat(ys, 0), h_, c_};
+  Value run(Value x, Value number) {
+    const Value oldH = h_, oldC = c_;
+    step(x);
+    if (!in_.lengths.handle) return h_;
+    Value isInside = e_.op("greater", {in_.lengths, number});
+    Value y = e_.where(isInside, h_, e_.scalarLike(h_, 0));
+    h_ = e_.where(isInside, h_, oldH);
+    if (c_.handle) c_ = e_.where(isInside, c_, oldC);
+    return y;
   }
 
  private:
@@ -82,31 +67,9 @@ class Layer {
 
   /// The gates from `first` on, so many of them.
   Value gate(Value v, int64_t first, int64_t count = 1) { return e_.sliceDim(v, -1, first * hidden_, count * hidden_); }
-  Value transposed(Value matrix) { return e_.transpose(matrix, {1, 0}); }
-
-  void prepare() {
-    const int64_t inputs = e_.dim(in_.x, 2);
-    Value flat = e_.reshape(in_.x, {steps_ * batch_, inputs});
-    Value sum = e_.matmul(flat, transposed(in_.w));
-    r_ = transposed(in_.r);
-    if (in_.bias.handle) {
-      Value ofInputs = e_.sliceDim(in_.bias, 0, 0, gates_), ofState = e_.sliceDim(in_.bias, 0, gates_, gates_);
-      if (how_.cell == Cell::kGru && how_.resetsBehindProduct) {
-        // The hidden part's is reset together with its product.
-        stateBias_ = gate(ofState, 2);
-        ofState = e_.concat({gate(ofState, 0, 2), e_.full({type_, {hidden_}}, 0)}, 0);
-      }
-      sum = e_.add(sum, e_.add(ofInputs, ofState));
-    }
-    products_ = e_.reshape(sum, {steps_, batch_, gates_});
-    auto initial = [&](Value given) { return given.handle ? given : e_.full({type_, {batch_, hidden_}}, 0); };
-    h_ = initial(in_.h);
-    if (how_.cell == Cell::kLstm) c_ = initial(in_.c);
-    if (in_.lengths.handle) lengths_ = e_.reshape(in_.lengths, {batch_, 1});
-  }
 
   void step(Value x) {
-    if (how_.cell == Cell::kRnn) h_ = activation(0, e_.add(x, e_.matmul(h_, r_)));
+    if (how_.cell == Cell::kRnn) h_ = activation(0, e_.add(x, e_.matmul(h_, in_.r)));
     if (how_.cell == Cell::kGru) stepGru(x);
     if (how_.cell == Cell::kLstm) stepLstm(x);
   }
@@ -121,14 +84,14 @@ class Layer {
       reset = activation(0, e_.add(gate(x, 1), gate(product, 1)));
     };
     if (how_.resetsBehindProduct) {
-      Value product = e_.matmul(h_, r_);
+      Value product = e_.matmul(h_, in_.r);
       updateAndReset(product);
       inner = gate(product, 2);
-      if (stateBias_.handle) inner = e_.add(inner, stateBias_);
+      if (in_.stateBias.handle) inner = e_.add(inner, in_.stateBias);
       inner = e_.mul(reset, inner);
     } else {
-      updateAndReset(e_.matmul(h_, gate(r_, 0, 2)));
-      inner = e_.matmul(e_.mul(reset, h_), gate(r_, 2));
+      updateAndReset(e_.matmul(h_, gate(in_.r, 0, 2)));
+      inner = e_.matmul(e_.mul(reset, h_), gate(in_.r, 2));
     }
     Value hidden = activation(1, e_.add(gate(x, 2), inner));
     // (1 - z) hidden + z h
@@ -136,7 +99,7 @@ class Layer {
   }
 
   void stepLstm(Value x) {
-    Value product = e_.matmul(h_, r_);
+    Value product = e_.matmul(h_, in_.r);
     auto sum = [&](int64_t which) { return e_.add(gate(x, which), gate(product, which)); };
     // The cell looks in at a gate; in the peephole they have the order of the gates.
     auto opened = [&](int64_t which) {
@@ -152,16 +115,15 @@ class Layer {
   }
 
   Emitter& e_;
-  const RecurrentOperands& in_;
+  const RecurrentSteps& in_;
   const Recurrence& how_;
-  const ElementType type_;
-  const int64_t steps_, batch_, hidden_, gates_;
-  Value products_;   ///< [steps, batch, G], with what of the bias is just added.
-  Value r_;          ///< [H, G]
-  Value stateBias_;  ///< Of a GRU's hidden part; null: none.
-  Value lengths_;    ///< [batch, 1]
-  Value h_, c_;
+  const int64_t hidden_;
+  Value &h_, &c_;
 };
+
+Value transposed(Emitter& e, Value matrix) {
+  return e.transpose(matrix, {1, 0});
+}
 
 }  // namespace
 
@@ -176,8 +138,49 @@ std::array<bool, 2> takesNumbers(const std::string& name) {
   return {known && known->alpha, known && known->beta};
 }
 
+RecurrentSteps recurrentSteps(Emitter& e, const RecurrentOperands& in, const Recurrence& how, RecurrentState& first) {
+  const int64_t steps = e.dim(in.x, 0), batch = e.dim(in.x, 1), inputs = e.dim(in.x, 2);
+  const int64_t hidden = e.dim(in.r, 1), gates = e.dim(in.w, 0);
+  const ElementType type = e.element(in.x);
+  RecurrentSteps made;
+  made.peephole = in.peephole;
+  Value sum = e.matmul(e.reshape(in.x, {steps * batch, inputs}), transposed(e, in.w));
+  made.r = transposed(e, in.r);
+  if (in.bias.handle) {
+    Value ofInputs = e.sliceDim(in.bias, 0, 0, gates), ofState = e.sliceDim(in.bias, 0, gates, gates);
+    if (how.cell == Cell::kGru && how.resetsBehindProduct) {
+      // The hidden part's is reset together with its product.
+      made.stateBias = e.sliceDim(ofState, -1, 2 * hidden, hidden);
+      ofState = e.concat({e.sliceDim(ofState, -1, 0, 2 * hidden), e.full({type, {hidden}}, 0)}, 0);
+    }
+    sum = e.add(sum, e.add(ofInputs, ofState));
+  }
+  made.products = e.reshape(sum, {steps, batch, gates});
+  auto initial = [&](Value given) { return given.handle ? given : e.full({type, {batch, hidden}}, 0); };
+  first.h = initial(in.h);
+  if (how.cell == Cell::kLstm) first.c = initial(in.c);
+  if (in.lengths.handle) made.lengths = e.reshape(in.lengths, {batch, 1});
+  return made;
+}
+
+Value recurrentStep(Emitter& e, const RecurrentSteps& steps, const Recurrence& how, Value x, Value number,
+                    RecurrentState& state) {
+  return Step(e, steps, how, state).run(x, number);
+}
+
 RecurrentResult recurrent(Emitter& e, const RecurrentOperands& operands, const Recurrence& how) {
-  return Layer(e, operands, how).run();
+  RecurrentState state;
+  const RecurrentSteps all = recurrentSteps(e, operands, how, state);
+  const int64_t steps = e.dim(operands.x, 0), batch = e.dim(operands.x, 1), hidden = e.dim(operands.r, 1);
+  std::vector<Value> ys(static_cast<size_t>(steps));
+  for (int64_t k = 0; k < steps && e.ok(); ++k) {
+    const int64_t t = how.isReverse ? steps - 1 - k : k;
+    Value x = e.reshape(e.sliceDim(all.products, 0, t, 1), {batch, e.dim(all.products, 2)});
+    Value number = all.lengths.handle ? e.scalarLike(all.lengths, static_cast<double>(t)) : Value{};
+    Value y = recurrentStep(e, all, how, x, number, state);
+    ys[static_cast<size_t>(t)] = e.reshape(y, {1, batch, hidden});
+  }
+  return {e.concat(ys, 0), state.h, state.c};
 }
 
 }  // namespace hpu::compose

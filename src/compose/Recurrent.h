@@ -47,4 +47,22 @@ struct RecurrentResult {
 };
 RecurrentResult recurrent(Emitter& e, const RecurrentOperands& operands, const Recurrence& how);
 
+/// The same in pieces, for who loops over the steps: what all steps have in common, and one of them.
+struct RecurrentSteps {
+  Value products;   ///< [steps, batch, G]: of the inputs, with what of the bias is just added.
+  Value r;          ///< [H, G]
+  Value stateBias;  ///< [H], of a GRU's hidden part; null: none.
+  Value lengths;    ///< [batch, 1]; null: none.
+  Value peephole;
+};
+struct RecurrentState {
+  Value h, c;  ///< [batch, H]
+};
+RecurrentSteps recurrentSteps(Emitter& e, const RecurrentOperands& operands, const Recurrence& how,
+                              RecurrentState& first);
+/// `x`: [batch, G], of products. `number`: of the step in its sequence, of the type of lengths, rank 0; null where there
+/// are none. Changes the state; returns y of the step, [batch, H].
+Value recurrentStep(Emitter& e, const RecurrentSteps& steps, const Recurrence& how, Value x, Value number,
+                    RecurrentState& state);
+
 }  // namespace hpu::compose

@@ -9,9 +9,14 @@
 namespace hpu::perfmodel {
 namespace {
 
+/// How often it counts.
+uint64_t tripsOf(const recipe::Part& part) {
+  return recipe::isUnbounded(part) ? 1 : part.trips;
+}
+
 double decisionsUs(const recipe::Part& part) {
   const int64_t decisions = partDecisions(part.count.section != recipe::kNone, part.condition.section != recipe::kNone,
-                                          part.trips, part.trips);
+                                          tripsOf(part), tripsOf(part));
   return static_cast<double>(decisions) * (kPartDecision / 1e6);
 }
 
@@ -24,9 +29,9 @@ class Collector {
     if (program.parts.empty()) return addLeaf(program, runs);
     for (const recipe::Part& part : program.parts) {
       uint64_t all = 0;
-      if (__builtin_mul_overflow(runs, part.trips, &all)) all = UINT64_MAX;
+      if (__builtin_mul_overflow(runs, tripsOf(part), &all)) all = UINT64_MAX;
       const int64_t decisions = partDecisions(part.count.section != recipe::kNone,
-                                              part.condition.section != recipe::kNone, part.trips, part.trips);
+                                              part.condition.section != recipe::kNone, tripsOf(part), tripsOf(part));
       wait(decisions, runs);
       HPU_RETURN_IF_ERROR(add(*part.program, all));
     }
@@ -112,7 +117,7 @@ recipe::Estimates estimateOfParts(const recipe::Program& holder) {
   for (const recipe::Part& part : holder.parts) {
     const recipe::Estimates one =
         part.program->parts.empty() ? part.program->estimates : estimateOfParts(*part.program);
-    const auto trips = static_cast<double>(part.trips);
+    const auto trips = static_cast<double>(tripsOf(part));
     sum.deviceTimeUs += trips * one.deviceTimeUs + decisionsUs(part);
     if (!recipe::isDecided(part)) sum.lowerBoundUs += trips * one.lowerBoundUs;
     sum.largestLiveSetBytes = std::max(sum.largestLiveSetBytes, one.largestLiveSetBytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device time of programs with and without parts (recipe::Part), and where it goes.
-// The one thing to know: each part counts as often as it can run, whatever data may decide; but loops count no longer
-// than kLongestCommand.
+// The one thing to know: each part counts as often as it can run, whatever data may decide, but loops count no longer
+// than kLongestCommand, and those of which no bound is known once.
 #pragma once
 
 #include <cstdint>

@@ -17,17 +17,22 @@ bool isDecided(const Part& part) {
   return part.count.section != kNone || part.condition.section != kNone;
 }
 
+bool isUnbounded(const Part& part) {
+  return isDecided(part) && part.trips == kMaxPartTrips;
+}
+
 bool hasDecided(const Program& program) {
   return std::any_of(program.parts.begin(), program.parts.end(),
                      [](const Part& part) { return isDecided(part) || hasDecided(*part.program); });
 }
 
-uint64_t mostIterations(const Program& program) {
+uint64_t sureIterations(const Program& program) {
   uint64_t total = 0;
   for (const Part& part : program.parts) {
     uint64_t own = 1, all = 0;
-    if (__builtin_add_overflow(own, mostIterations(*part.program), &own) ||
-        __builtin_mul_overflow(own, part.trips, &all) || __builtin_add_overflow(total, all, &total))
+    if (__builtin_add_overflow(own, sureIterations(*part.program), &own) ||
+        __builtin_mul_overflow(own, isDecided(part) ? 1 : part.trips, &all) ||
+        __builtin_add_overflow(total, all, &total))
       return UINT64_MAX;
   }
   return total;

@@ -24,12 +24,14 @@ PartAddress addressOf(const PartPlace& place, uint32_t part, uint64_t iteration,
 
 /// Data decides how many iterations it runs.
 bool isDecided(const Part& part);
+/// ... and no bound of them is known.
+bool isUnbounded(const Part& part);
 /// ... or of some part of the program, or of its parts.
 bool hasDecided(const Program& program);
 
-/// The iterations of one launch when every part runs as often as it can, those of parts of parts included; at most
+/// The iterations of one launch when every part that data decides runs once, those of parts of parts included; at most
 /// UINT64_MAX.
-uint64_t mostIterations(const Program& program);
+uint64_t sureIterations(const Program& program);
 
 /// Program::constants of the part's program: what the holder's constants have at the places of its sections. Places
 /// that are not in the holder have none.

@@ -274,7 +274,7 @@ inline constexpr uint32_t kMaxParts = 4096;
 inline constexpr uint32_t kMaxPartDepth = 8;
 inline constexpr uint32_t kMaxPartSections = 4096;
 inline constexpr uint64_t kMaxPartTrips = uint64_t{1} << 31;
-/// Of one launch, those of parts of parts included.
+/// Of one launch, those of parts of parts included, when what data decides runs once.
 inline constexpr uint64_t kMaxPartIterations = uint64_t{1} << 40;
 
 struct Program {
