@@ -149,9 +149,14 @@ void convertRecurrent(NodeContext& node, Cell cell) {
   auto batchSecond = [&](Emitter& e, hpu::Value v) { return isBatchFirst && v.handle ? e.transpose(v, {1, 0, 2}) : v; };
   // In the order of compose::RecurrentOperands.
   auto ofOne = [&](Emitter& e, const Values& in, int64_t d) -> Values {
-    return {batchSecond(e, in[kX]),       ofDirection(e, in[kW], d), ofDirection(e, in[kR], d),
-            ofDirection(e, in[kBias], d), in[kLengths],              ofDirection(e, batchSecond(e, in[kH]), d),
-            ofDirection(e, batchSecond(e, in[kC]), d), ofDirection(e, in[kPeephole], d)};
+    return {batchSecond(e, in[kX]),
+            ofDirection(e, in[kW], d),
+            ofDirection(e, in[kR], d),
+            ofDirection(e, in[kBias], d),
+            in[kLengths],
+            ofDirection(e, batchSecond(e, in[kH]), d),
+            ofDirection(e, batchSecond(e, in[kC]), d),
+            ofDirection(e, in[kPeephole], d)};
   };
   auto outputs = [&](Emitter& e, const Values& ys, const Values& hs, const Values& cs) -> Values {
     auto joined = [&](const Values& all, int64_t dim) {  // Along a new dimension of the direction.
@@ -201,7 +206,8 @@ void convertRecurrent(NodeContext& node, Cell cell) {
   });
 }
 
-constexpr const char* kLimits = "a number of steps that is known at import; at most 384 of all directions where sizes are free";
+constexpr const char* kLimits =
+    "a number of steps that is known at import; at most 384 of all directions where sizes are free";
 constexpr OpRow kRows[] = {
     {"RNN", 7, kNewestOpset, [](NodeContext& node) { convertRecurrent(node, Cell::kRnn); }, "", kLimits},
     {"GRU", 7, kNewestOpset, [](NodeContext& node) { convertRecurrent(node, Cell::kGru); }, "", kLimits},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. The one thing to know: bodies become ops of the function, once for each iteration that may run.
-// What is known at import decides there: a branch that is not taken leaves no ops. Where only the device knows, both
-// branches or all possible iterations are computed, and it chooses what counts; a result of as many rows as there were
-// iterations is then as large as the data says (DataSizes.h).
+// If, Loop and Scan, unrolled: what ImportDeviceFlow leaves. The one thing to know: bodies become ops of the function,
+// once for each iteration that may run. What is known at import decides there: a branch that is not taken leaves no
+// ops. Where only the device knows, both branches or all possible iterations are computed, and it chooses what counts;
+// a result of as many rows as there were iterations is then as large as the data says (DataSizes.h).
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/DataSizes.h"
@@ -58,9 +58,10 @@ constexpr OpRow kRows[] = {
     {"If", 1, kNewestOpset, convertAsControlFlow, "",
      "a condition that is known at import, or branches whose results have the same shapes"},
     {"Loop", 1, kNewestOpset, convertAsControlFlow, "",
-     "at most 4096 iterations, a number that is known at import or bounded by it; values that change their shape: only "
-     "while the condition is known"},
-    {"Scan", 8, kNewestOpset, convertAsControlFlow, "", "at most 4096 iterations, known at import"},
+     "any number of iterations, by the device, too; where values change their shape or sizes are free: at most 4096, "
+     "known at import or bounded by it"},
+    {"Scan", 8, kNewestOpset, convertAsControlFlow, "",
+     "any number of iterations that is known at import; of sizes that are free: at most 4096"},
 };
 
 }  // namespace

@@ -58,14 +58,10 @@ std::optional<RecurrentValues> recurrentLoop(NodeContext& node, const std::vecto
   llvm::SmallVector<Value> next, ys;
   for (size_t d = 0; d < directions; ++d) {
     const size_t state = d * (hasCell ? 2 : 1), slice = d * (hasLengths ? 2 : 1);
-    const std::vector<Value> inputs = {states[state],
-                                       hasCell ? states[state + 1] : Value(),
-                                       slices[slice],
-                                       hasLengths ? slices[slice + 1] : Value(),
-                                       common[d][kR],
-                                       common[d][kStateBias],
-                                       common[d][kLengths],
-                                       common[d][kPeephole]};
+    const std::vector<Value> inputs = {states[state],       hasCell ? states[state + 1] : Value(),
+                                       slices[slice],       hasLengths ? slices[slice + 1] : Value(),
+                                       common[d][kR],       common[d][kStateBias],
+                                       common[d][kLengths], common[d][kPeephole]};
     const std::vector<Value> made = composedValues(node, inputs, [&](Emitter& e, const Formulas& in) -> Formulas {
       compose::RecurrentState own{in[0], in[1]};
       hpu::Value y = compose::recurrentStep(e, {{}, in[4], in[5], in[6], in[7]}, how[d], in[2], in[3], own);

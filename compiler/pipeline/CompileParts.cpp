@@ -484,7 +484,8 @@ Status HolderBuilder::addLoop(ir::LoopOp loop) {
     out.push_back(moving(places_[value], bytesOf(value) / trips, trips, loop.getCollectedBackwards()[i]));
   }
   if (isUnbounded)
-    compiler_.warn(strCat("'", flowName(loop), "' runs as often as data says, and no bound of that is known: times of the "
+    compiler_.warn(strCat("'", flowName(loop),
+                          "' runs as often as data says, and no bound of that is known: times of the "
                           "model are those of one iteration"));
   return addPart(std::move(program), in, out, std::move(how));
 }

@@ -19,6 +19,7 @@
 #include "compiler/layout/Layout.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/normalize/Passes.h"
+#include "compiler/pipeline/CompileParts.h"
 #include "compiler/pipeline/Drafting.h"
 #include "compiler/pipeline/LateSizes.h"
 #include "compiler/pipeline/LiveSet.h"
@@ -110,6 +111,12 @@ class PhaseRunner {
     if (!options_.stopAfter.empty()) {
       HPU_ASSIGN(last, parsePhase(options_.stopAfter));
     }
+    // Phases are about straight code (CompileParts.h).
+    if (hasFlow(module_) && last > Phase::k_import)
+      return unimplemented(
+          "loops and branches of the device (hpu.loop, hpu.if) are compiled as programs of their own, "
+          "and this takes a model that is one program; " +
+          base::optionName("unrollLimit") + " 8192 unrolls what can be");
     for (const std::string& report : options_.reports) result_.reports[report];
     if (first <= Phase::k_precision) HPU_RETURN_IF_ERROR(precision::checkKeepList(module_, options_.keepF32));
     // Of IR that is fused already, the live set is that of its units.

@@ -60,8 +60,8 @@ struct RecurrentState {
 };
 RecurrentSteps recurrentSteps(Emitter& e, const RecurrentOperands& operands, const Recurrence& how,
                               RecurrentState& first);
-/// `x`: [batch, G], of products. `number`: of the step in its sequence, of the type of lengths, rank 0; null where there
-/// are none. Changes the state; returns y of the step, [batch, H].
+/// `x`: [batch, G], of products. `number`: of the step in its sequence, of the type of lengths, rank 0; null where
+/// there are none. Changes the state; returns y of the step, [batch, H].
 Value recurrentStep(Emitter& e, const RecurrentSteps& steps, const Recurrence& how, Value x, Value number,
                     RecurrentState& state);
 

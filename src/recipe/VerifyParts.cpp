@@ -356,8 +356,8 @@ Status verifyParts(const Program& program) {
   Written written = writtenBefore(program);
   for (uint32_t p = 0; p < program.parts.size(); ++p) HPU_RETURN_IF_ERROR(PartVerifier(program, p, written).run());
   if (const uint64_t most = sureIterations(program); most > kMaxPartIterations)
-    return dataLoss(
-        strCat("a launch of the program runs parts up to ", most, " times whatever its data is, more than ", kMaxPartIterations));
+    return dataLoss(strCat("a launch of the program runs parts up to ", most, " times whatever its data is, more than ",
+                           kMaxPartIterations));
   return okStatus();
 }
 

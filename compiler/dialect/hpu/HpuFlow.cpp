@@ -47,7 +47,9 @@ LogicalResult LoopOp::verify() {
   if (failed(verifyOneElement(*this, getCount(), 64, "count")) ||
       failed(verifyOneElement(*this, getCondition(), 1, "condition")))
     return failure();
-  if (getTrips() < 1) return emitOpError() << "runs " << getTrips() << " times";
+  constexpr uint64_t kMostTrips = uint64_t{1} << 31;  // recipe::kMaxPartTrips.
+  if (getTrips() < 1 || getTrips() > kMostTrips)
+    return emitOpError() << "runs at most " << getTrips() << " times; that must be 1 to " << kMostTrips;
   if (getNumResults() < getCarried().size()) return emitOpError("has fewer results than carried values");
   if (!compatibleTypes(getCarried().getTypes(), getFinals().getTypes()))
     return emitOpError("has results of other types than its carried values");

@@ -69,3 +69,29 @@ sched.program @main signals 3 {
     sched.run @d [0] to [4] slice 0 wait [0, 1, 1, 2] signal 2
   }
 }
+
+// CHECK-LABEL: func.func @flow(
+// CHECK: %[[L:.*]]:2 = hpu.loop %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {collected_backwards = array<i1: true>, operandSegmentSizes = array<i32: 0, 1, 1, 1, 1>, scanned_backwards = array<i1: false>, trips = 5 : i64} : (tensor<i1>, tensor<4xf32>, tensor<5x4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<5xf32>) {
+// CHECK: ^bb0(%{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xf32>):
+// CHECK: hpu.yield %{{.*}}, %{{.*}}, %{{.*}} : tensor<i1>, tensor<4xf32>, tensor<f32>
+// CHECK: hpu.if %{{.*}}, %[[L]]#0 : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32> {
+// CHECK: }, {
+func.func @flow(%go: tensor<i1>, %x: tensor<4xf32>, %xs: tensor<5x4xf32>) -> tensor<4xf32> {
+  %0:2 = hpu.loop %go, %x, %xs, %x {operandSegmentSizes = array<i32: 0, 1, 1, 1, 1>, trips = 5 : i64, scanned_backwards = array<i1: false>, collected_backwards = array<i1: true>} : (tensor<i1>, tensor<4xf32>, tensor<5x4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<5xf32>) {
+  ^bb0(%v: tensor<4xf32>, %slice: tensor<4xf32>, %same: tensor<4xf32>):
+    %1 = hpu.add %v, %slice : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %2 = hpu.reduce_sum %1 {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+    %3 = hpu.reduce_sum %same {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+    %4 = hpu.greater %2, %3 : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    hpu.yield %4, %1, %2 : tensor<i1>, tensor<4xf32>, tensor<f32>
+  }
+  %5 = hpu.if %go, %0#0 : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %6 = hpu.relu %a : (tensor<4xf32>) -> tensor<4xf32>
+    hpu.yield %6 : tensor<4xf32>
+  }, {
+  ^bb0(%a: tensor<4xf32>):
+    hpu.yield %a : tensor<4xf32>
+  }
+  return %5 : tensor<4xf32>
+}
