@@ -161,6 +161,11 @@ TEST_F(PartsOfModels, RefuseWhatTheyCannotHave) {
   options.states = {{"y", "x"}};
   EXPECT_THAT(compile(graph(), options).status().message(), HasSubstr("cannot have states yet"));
   options = {};
+  std::string free = with(kModel, "%n: tensor<i64> {hpu.name = \"n\"}",
+                          "%n: tensor<i64> {hpu.name = \"n\"}, %z: tensor<?xf32, #hpu.layout<symbols = [\"m\"]>>");
+  options.dimBounds["m"] = {1, 4};
+  EXPECT_THAT(compile(graph(free), options).status().message(), HasSubstr("cannot have free dimensions yet"));
+  options = {};
   options.startFrom = "fuse";
   EXPECT_THAT(compile(graph(), options).status().message(), HasSubstr("ahead of the phase normalize"));
   options = {};
