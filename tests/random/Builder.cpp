@@ -237,9 +237,12 @@ std::string Builder::operand(const Wanted& wanted) {
 
 std::string Builder::operand(ElementType type, const Shape& shape, Numbers numbers) {
   std::vector<std::string> fitting;
-  for (const auto& [name, value] : model.values)
-    if (value.tensor.type.element == type && value.tensor.type.shape == shape && !model.isConstant(name))
-      fitting.push_back(name);
+  auto fits = [&](const std::string& name) {
+    if (!name.empty() && tensor(name).type == TensorType{type, shape}) fitting.push_back(name);
+  };
+  for (const std::string& name : model.inputs) fits(name);
+  for (const Node& node : model.nodes)
+    for (const std::string& name : node.outputs) fits(name);
   if (!fitting.empty() && rng.chance(0.5)) return rng.pick(fitting);
   HostTensor tensor = draw(type, shape, numbers);
   return rng.chance(0.4) ? fixed(std::move(tensor)) : input(std::move(tensor));
@@ -315,7 +318,8 @@ bool Builder::emit(const std::string& op, const std::vector<std::string>& inputs
 std::vector<Generator> allGenerators() {
   std::vector<Generator> all;
   for (const auto* list : {&elementwiseGenerators(), &movementGenerators(), &shapeGenerators(), &productGenerators(),
-                           &reductionGenerators(), &samplingGenerators(), &patternGenerators()})
+                           &reductionGenerators(), &samplingGenerators(), &controlGenerators(), &detectionGenerators(),
+                           &microsoftGenerators(), &patternGenerators()})
     all.insert(all.end(), list->begin(), list->end());
   return all;
 }

@@ -102,6 +102,9 @@ const std::vector<Generator>& shapeGenerators();
 const std::vector<Generator>& productGenerators();
 const std::vector<Generator>& reductionGenerators();
 const std::vector<Generator>& samplingGenerators();
+const std::vector<Generator>& controlGenerators();
+const std::vector<Generator>& detectionGenerators();
+const std::vector<Generator>& microsoftGenerators();
 /// Their names begin with "pattern:".
 const std::vector<Generator>& patternGenerators();
 std::vector<Generator> allGenerators();

@@ -142,6 +142,8 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
         if (leavesRange(y)) error[k] = kInfinity;
       }
     }
+    if (!isFloat(type) && type != ElementType::kBool && local.integerSteps > 0)
+      error.resize(static_cast<size_t>(tensor.count()), local.integerSteps);
     // A number that lies between two steps may be rounded to either when it was rounded before.
     if (!isFloat(type) && precision_ != Precision::kF32 && node.op.find("Linear") != std::string::npos) {
       error.resize(static_cast<size_t>(tensor.count()));
