@@ -1,15 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """If, Loop and Scan against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
-import argparse
-import os
 import sys
 import tempfile
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from microsoft_ops import ROOT, TYPES, check
+from case_runner import arguments, has_onnx_runtime, run_cases
+from microsoft_ops import TYPES, check
 
 RNG = np.random.default_rng(11)
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -128,23 +127,14 @@ def model_of(nodes, inputs, outputs, constants, carried=None):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), {n: np.asarray(v) for n, v in given.items()}
 
 
+def check_case(build, nodes, inputs, outputs, constants, *carried):
+    with tempfile.TemporaryDirectory(prefix="hpu-control-flow-") as folder:
+        return check(folder, build, list(outputs), *model_of(nodes, inputs, outputs, constants, *carried))
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    args = parser.parse_args()
-    if not os.path.isdir(os.path.join(ROOT, "benchmarks", "ort", "node_modules", "onnxruntime-node")):
-        print("ONNX Runtime is not there: cd benchmarks/ort && npm ci --ignore-scripts")
-        return 77
-    count = failed = 0
-    for name, nodes, inputs, outputs, constants, *carried in cases():
-        with tempfile.TemporaryDirectory(prefix="hpu-control-flow-") as folder:
-            wrong = check(folder, args.build, list(outputs), *model_of(nodes, inputs, outputs, constants, *carried))
-        count += 1
-        if wrong:
-            failed += 1
-            print(f"FAIL  {name}: {wrong}")
-    print(f"{count} models, {failed} failed")
-    return 1 if failed else 0
+    args = arguments(__doc__, runs_tools=True)
+    return run_cases(args, cases(), lambda *case: check_case(args.build, *case)) if has_onnx_runtime() else 77
 
 
 if __name__ == "__main__":

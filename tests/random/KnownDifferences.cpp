@@ -135,6 +135,18 @@ bool hasMoreBitsThanADouble(const Node&, const std::vector<const HostTensor*>& o
   return false;
 }
 
+bool isProductOfNothing(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "ReduceProd" && operands[0]->count() == 0;
+}
+
+bool isHardSwishOfDoubles(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "HardSwish" && operands[0]->type.element == ElementType::kF64;
+}
+
+bool isAny(const Node&, const std::vector<const HostTensor*>&, const HostTensor&, int64_t) {
+  return true;
+}
+
 bool isGridOfOnePlace(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
   if (node.op != "AffineGrid" || !integer(node, "align_corners", 0)) return false;
   for (int64_t k = 2; k < operands[1]->count(); ++k)
@@ -516,6 +528,23 @@ const std::vector<KnownDifference>& knownDifferences() {
          return single({"MatMul", {}, {}, {}}, {left, right});
        },
        Precision::kFp8},
+      {"product-of-nothing",
+       "ReduceProd over a dim of size 0: ours has the shape that ONNX says, of ones; ONNX Runtime's result is the "
+       "operand, without elements",
+       isProductOfNothing, nullptr,
+       [] {
+         return single({"ReduceProd", {}, {}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}}, {floats({2, 0}, {})}, 13);
+       }},
+      {"a-sixth-of-doubles",
+       "ONNX, HardSwish: a sixth of the operand. Of f64 ours is a sixth; ONNX Runtime's factor is an attribute, of f32",
+       isHardSwishOfDoubles, isAny,
+       [] {
+         HostTensor one = floats({1}, {});
+         one.type.element = ElementType::kF64;
+         one.bytes.resize(8);
+         setNumber(one, 0, 1);
+         return single({"HardSwish", {}, {}, {}}, {one});
+       }},
       {"grid-of-one-place",
        "ONNX, AffineGrid: with align_corners=1 the places of a dim of size 1 are divided by 0. Ours is the middle, as "
        "PyTorch's; ONNX Runtime's is an end",
