@@ -87,6 +87,10 @@ def cases():
     scale, bias = noise(33), noise(33)
     centred = x - x.mean(1, keepdims=True)
     normal = centred / np.sqrt((centred ** 2).mean(1, keepdims=True) + 1e-5)
+    variance, mean = np.abs(scale) + 0.1, 0.3 * bias
+    of_rows = (x - mean) / np.sqrt(variance + float(np.float32(1e-5))) * scale + bias
+    # epsilon is an f32, also where it is not said.
+    yield "BatchNormalization", "BatchNormalization", [x, scale, bias, mean, variance], {}, of_rows, (), 1e-12
     yield "LayerNormalization", "LayerNormalization", [x, scale, bias], {}, normal * scale + bias, (), 1e-8  # epsilon is an f32.
     for m, k, n in ((5, 37, 11), (1, 3, 1), (33, 129, 65)):
         a, b = noise(m, k), noise(k, n)
