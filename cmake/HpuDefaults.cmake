@@ -51,6 +51,15 @@ if(HPU_SANITIZE)
   endif()
 endif()
 
+if(HPU_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR NOT HPU_SANITIZE)
+    message(FATAL_ERROR "HPU_BUILD_FUZZERS needs clang with libFuzzer (Debian: clang-22, libclang-rt-22-dev) and sanitizers: "
+                        "configure a tree of its own with the preset fuzz (cmake --preset fuzz)")
+  endif()
+  # Coverage of all that is ours guides a fuzzer. (Of some libraries only, they could not share the precompiled headers.)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 if(HPU_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Its runtime leaves names, which suppressions go by, to a program that it only looks for in PATH.
   get_filename_component(_compiler "${CMAKE_CXX_COMPILER}" REALPATH)

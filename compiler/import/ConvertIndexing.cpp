@@ -69,7 +69,8 @@ void convertGatherNd(NodeContext& node) {
   if (!in) return;
   const Tensor &data = (*in)[0], &indices = (*in)[1];
   int64_t batchDims = node.integer("batch_dims", 0), depth = indices.rank() ? indices.shape().back() : 0;
-  if (batchDims < 0 || batchDims + depth > data.rank()) return node.invalid("its indices are deeper than the data");
+  if (batchDims < 0 || batchDims > data.rank() - depth) return node.invalid("its indices are deeper than the data");
+  if (indices.rank() < 1) return node.invalid("its indices are no rows");
   Shape shape(indices.shape().begin(), indices.shape().end() - 1);
   shape.insert(shape.end(), data.shape().begin() + batchDims + depth, data.shape().end());
   if (indices.rank() <= batchDims ||

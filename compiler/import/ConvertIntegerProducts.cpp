@@ -215,7 +215,7 @@ Value convolution(NodeContext& node, const Factor& x, const Factor& w) {
   const int64_t groups = node.integer("group", 1),
                 channels = node.rank(x.value) > 1 ? node.typeOf(x.value).getDimSize(1) : 0;
   bool isKnown = weights.hasStaticShape() && weights.getRank() > 2 && weights.getNumElements() > 0 && groups > 0 &&
-                 channels == weights.getDimSize(1) * groups;
+                 channels % groups == 0 && channels / groups == weights.getDimSize(1);
   if (!isKnown) return asI32(node, multiply(x.value, w.value));  // Which says what is wrong.
   const int64_t outputs = weights.getDimSize(0), depth = weights.getDimSize(1),
                 taps = weights.getNumElements() / outputs / depth;

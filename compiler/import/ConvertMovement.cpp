@@ -134,6 +134,8 @@ void convertSplit(NodeContext& node) {
   int64_t total = 0;
   for (int64_t size : sizes) {
     if (size < 0) return node.invalid(strCat("a part of ", size, " elements"));
+    if (size > extent - total)
+      return node.invalid(strCat("its parts are longer than dimension ", *axis, ", which is ", extent));
     total += size;
   }
   if (static_cast<int64_t>(sizes.size()) < pieces || total != extent)

@@ -139,7 +139,7 @@ Shape transposedSizes(Emitter& e, Spatial& s, const Shape& x) {
 
 hpu::Value convolveVolume(Emitter& e, hpu::Value x, hpu::Value w, Spatial s, int64_t groups) {
   const Shape xs = e.shape(x), ws = e.shape(w);
-  if (groups < 1 || xs[1] != ws[1] * groups || ws[0] % groups != 0)
+  if (groups < 1 || xs[1] % groups != 0 || xs[1] / groups != ws[1] || ws[0] % groups != 0)
     return e.fail(strCat(xs[1], " channels in ", groups, " groups do not fit weights of ", ws[0], " x ", ws[1]));
   Shape y = {xs[0]};
   for (size_t d = 0; d < 3; ++d) y.push_back(windowsAlong(e, s, d, xs[d + 2]));

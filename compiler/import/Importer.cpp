@@ -235,7 +235,9 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
 }
 
 StatusOr<OwningModule> parseMlirModule(MLIRContext& context, std::string_view bytes, const std::string& path) {
-  return importParsed(context, path, [&] { return OwningModule(parseSourceString<ModuleOp>(bytes, &context, path)); });
+  // MLIR reads a text's last string up to the 0 behind it, which a view need not have.
+  const std::string ended(bytes);
+  return importParsed(context, path, [&] { return OwningModule(parseSourceString<ModuleOp>(ended, &context, path)); });
 }
 
 std::string coverageDocument() {

@@ -70,7 +70,7 @@ int64_t NodeContext::integer(StringRef name, int64_t otherwise) {
 
 double NodeContext::number(StringRef name, double otherwise) {
   const NodeAttribute* attribute = find(name);
-  if (!attribute) return otherwise;
+  if (!attribute) return static_cast<float>(otherwise);  // What is said is f32, and so is what is not.
   if (attribute->kind != NodeAttribute::Kind::kFloat) invalid(strCat("attribute '", name.str(), "' must be a number"));
   return attribute->f;
 }

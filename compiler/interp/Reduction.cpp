@@ -58,7 +58,7 @@ template <typename W, typename Fn>
 StatusOr<Tensor> reduceWith(const Tensor& x, ElementType element, const ReductionPlan& plan, Fn fn) {
   StatusOr<Tensor> out = makeTensor(element, plan.outShape);
   if (!out.ok()) return out;
-  std::vector<W> values(x.count());
+  std::vector<W> values(std::max<int64_t>(1, x.count()));  // Of nothing, too, there is a place to count from.
   loadElements(x.element(), x.data(), 0, 1, x.count(), values.data());
   uint8_t* result = out->writable();
   int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, plan.inner.size()));

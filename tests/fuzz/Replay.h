@@ -5,6 +5,8 @@
 // The one thing to know: a child process runs the inputs; when it ends before its time, by a
 // signal, a sanitizer's exit, or because an input hangs, that input is in fuzz_NAME_crash.bin. With --keep-going
 // another child goes on with other mutations, and the files are fuzz_NAME_crash1.bin and so on, at most 100.
+// In the program fuzz_NAME (HPU_LIBFUZZER) the samples are the corpus to begin with and the mutations are among
+// libFuzzer's.
 #pragma once
 
 #include <sys/mman.h>
@@ -31,6 +33,10 @@
 #include "base/File.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#ifdef HPU_LIBFUZZER
+extern "C" int LLVMFuzzerRunDriver(int* argc, char*** argv, int (*callback)(const uint8_t* data, size_t size));
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
+#endif
 
 namespace hpu::fuzz {
 
@@ -160,8 +166,18 @@ class Running {
 
 /// Waits for the process that runs the inputs; whether it came back from all of them, and they were at least `least`.
 inline bool supervise(pid_t child, Running& running, const std::string& name, uint64_t least, int number) {
-  constexpr auto kHang = std::chrono::seconds(60);  // Of one input; all take milliseconds.
+  // Of one input, which takes milliseconds: of processor time, as others may have the machine, and while it waits.
+  constexpr double kHang = 10;
+  constexpr auto kStuck = std::chrono::seconds(120);
   auto since = std::chrono::steady_clock::now();
+  clockid_t clock{};
+  const bool hasClock = ::clock_getcpuclockid(child, &clock) == 0;
+  auto processorSeconds = [&] {
+    timespec time{};
+    if (!hasClock || ::clock_gettime(clock, &time) != 0) return 0.0;
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  double used = processorSeconds();
   uint64_t count = running.count();
   std::string what;
   for (int status = 0; what.empty();) {
@@ -179,7 +195,8 @@ inline bool supervise(pid_t child, Running& running, const std::string& name, ui
     } else if (running.count() != count) {
       count = running.count();
       since = now;
-    } else if (now - since > kHang) {
+      used = processorSeconds();
+    } else if (processorSeconds() - used > kHang || now - since > kStuck) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
       what = "hangs";
@@ -227,8 +244,44 @@ inline bool writeSamples(const Target& target, const std::string& folder) {
   return true;
 }
 
+#ifdef HPU_LIBFUZZER
+/// What libFuzzer's mutator goes by.
+inline const Target*& mutatedTarget() {
+  static const Target* target = nullptr;
+  return target;
+}
+
+/// A program's main, too: libFuzzer's, which begins with the samples.
+inline int fuzz(int argc, char** argv, const Target& target) {
+  mutatedTarget() = &target;
+  // Files are run once each.
+  std::error_code ignored;
+  if (std::any_of(argv + 1, argv + argc,
+                  [&](const char* path) { return std::filesystem::is_regular_file(path, ignored); }))
+    return LLVMFuzzerRunDriver(&argc, &argv, LLVMFuzzerTestOneInput);
+  char folder[] = "/tmp/fuzz_samples_XXXXXX";
+  if (!::mkdtemp(folder) || !writeSamples(target, folder)) return 1;
+  std::vector<char*> arguments(argv, argv + argc);
+  // libFuzzer adds what it finds to the first folder; one that is not said is of this run alone.
+  char found[] = "/tmp/fuzz_found_XXXXXX";
+  const bool hasFolder = std::any_of(argv + 1, argv + argc, [](const char* text) { return text[0] != '-'; });
+  if (!hasFolder && ::mkdtemp(found)) arguments.push_back(found);
+  arguments.push_back(folder);
+  arguments.push_back(nullptr);
+  int count = static_cast<int>(arguments.size()) - 1;
+  char** list = arguments.data();
+  const int result = LLVMFuzzerRunDriver(&count, &list, LLVMFuzzerTestOneInput);
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  return result;
+}
+#endif
+
 /// A program's main.
 inline int replay(int argc, char** argv, const Target& target) {
+#ifdef HPU_LIBFUZZER
+  return fuzz(argc, argv, target);
+#endif
   double seconds = 0;
   uint64_t seed = 1, count = 0;
   bool keepsGoing = false;
@@ -288,3 +341,16 @@ inline int replay(int argc, char** argv, const Target& target) {
 }
 
 }  // namespace hpu::fuzz
+
+#ifdef HPU_LIBFUZZER
+/// Half of the mutations know the format.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  using namespace hpu::fuzz;
+  Random random(seed);
+  if (size == 0 || random() % 2) return LLVMFuzzerMutate(data, size, most);
+  const Input input = mutated({std::string(reinterpret_cast<char*>(data), size)}, *mutatedTarget(), random);
+  const size_t length = std::min(input.bytes.size(), most);
+  std::memcpy(data, input.bytes.data(), length);
+  return length;
+}
+#endif

@@ -1,17 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """If, Loop and Scan against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
-import argparse
-import itertools
-import os
-import shutil
 import sys
 import tempfile
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from microsoft_ops import ROOT, TYPES, check
+from case_runner import arguments, has_onnx_runtime, run_cases
+from microsoft_ops import TYPES, check
 
 RNG = np.random.default_rng(11)
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -221,30 +218,21 @@ def model_of(nodes, inputs, outputs, constants, carried=None):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), {n: np.asarray(v) for n, v in given.items()}
 
 
+def both_limits():
+    """Each case as it is, and with all on the device that can be there."""
+    for name, *case in [*cases(), *device_cases()]:
+        for limit in (1024, 0):
+            yield (f"{name}, --unroll-limit {limit}", limit, *case)
+
+
+def check_case(build, limit, nodes, inputs, outputs, constants, *carried):
+    with tempfile.TemporaryDirectory(prefix="hpu-control-flow-") as folder:
+        return check(folder, build, list(outputs), *model_of(nodes, inputs, outputs, constants, *carried), ["--unroll-limit", str(limit)])
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases with it in their names")
-    parser.add_argument("--keep", metavar="FILE", help="where the model of a case that fails goes")
-    args = parser.parse_args()
-    if not os.path.isdir(os.path.join(ROOT, "benchmarks", "ort", "node_modules", "onnxruntime-node")):
-        print("ONNX Runtime is not there: cd benchmarks/ort && npm ci --ignore-scripts")
-        return 77
-    count = failed = 0
-    # Each as it is, and with all on the device that can be there.
-    for (name, nodes, inputs, outputs, constants, *carried), limit in itertools.product([*cases(), *device_cases()], (1024, 0)):
-        if args.only not in name:
-            continue
-        with tempfile.TemporaryDirectory(prefix="hpu-control-flow-") as folder:
-            wrong = check(folder, args.build, list(outputs), *model_of(nodes, inputs, outputs, constants, *carried), ["--unroll-limit", str(limit)])
-            if wrong and args.keep:
-                shutil.copy(os.path.join(folder, "model.onnx"), args.keep)
-        count += 1
-        if wrong:
-            failed += 1
-            print(f"FAIL  {name}, --unroll-limit {limit}: {wrong}")
-    print(f"{count} models, {failed} failed")
-    return 1 if failed else 0
+    args = arguments(__doc__, runs_tools=True)
+    return run_cases(args, both_limits(), lambda *case: check_case(args.build, *case)) if has_onnx_runtime() else 77
 
 
 if __name__ == "__main__":

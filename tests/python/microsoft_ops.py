@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Each op of com.microsoft that imports, ops of detectors, and recurrent ones, against ONNX Runtime. Exit codes: 0 ok, 1 a difference or a failure, 77 ONNX Runtime is not there."""
-import argparse
 import json
 import os
 import subprocess
@@ -12,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+from case_runner import ROOT, arguments, has_onnx_runtime, run_cases
+
 RUNNER = os.path.join(ROOT, "benchmarks", "ort", "ort_run.js")
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "bool": TensorProto.BOOL}
 # Of outputs by name; others are floats.
@@ -264,32 +264,25 @@ def check_free_boxes(folder, build):
     return None
 
 
+def check_case(build, op, inputs, outputs, attributes, constants):
+    with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
+        return check(folder, build, outputs, *model_of(op, inputs, outputs, attributes, constants))
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    args = parser.parse_args()
-    if not os.path.isdir(os.path.join(ROOT, "benchmarks", "ort", "node_modules", "onnxruntime-node")):
-        print("ONNX Runtime is not there: cd benchmarks/ort && npm ci --ignore-scripts")
+    args = arguments(__doc__, runs_tools=True)
+    if not has_onnx_runtime():
         return 77
-    tested, failed = set(), 0
-    for name, op, inputs, outputs, attributes, constants in cases():
-        tested.add(op if op in STANDARD + NEWER else f"com.microsoft.{op}")
-        with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
-            wrong = check(folder, args.build, outputs, *model_of(op, inputs, outputs, attributes, constants))
-        if wrong:
-            failed += 1
-            print(f"FAIL  {name}: {wrong}")
+    everything = list(cases())
+    tested = {op if op in STANDARD + NEWER else f"com.microsoft.{op}" for _, op, *_ in everything}
+    listed = subprocess.run([os.path.join(args.build, "bin", "hpu-compile"), "--list-ops"], capture_output=True, text=True, check=True).stdout
+    missing = {line.split()[0] for line in listed.splitlines() if line.startswith("com.microsoft.")} - tested
+    others = [f"{op} imports and is not tested" for op in sorted(missing)]
     with tempfile.TemporaryDirectory(prefix="hpu-microsoft-") as folder:
         wrong = check_free_boxes(folder, args.build)
     if wrong:
-        failed += 1
-        print(f"FAIL  NonMaxSuppression, {wrong}")
-    listed = subprocess.run([os.path.join(args.build, "bin", "hpu-compile"), "--list-ops"], capture_output=True, text=True, check=True).stdout
-    missing = {line.split()[0] for line in listed.splitlines() if line.startswith("com.microsoft.")} - tested
-    for op in sorted(missing):
-        print(f"FAIL  {op} imports and is not tested")
-    print(f"{len(tested)} ops, {failed + len(missing)} failed")
-    return 1 if failed or missing else 0
+        others.append(f"NonMaxSuppression, {wrong}")
+    return run_cases(args, everything, lambda *case: check_case(args.build, *case), others)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Ops on f64 on a device, against NumPy's and Python's functions of f64: to 1e-13, which no path through f32 reaches. Exit codes: 0 ok, 1 a difference or a failure."""
-import argparse
 import math
 import sys
 
 import numpy as np
+from case_runner import arguments, run_cases
 from openhpu_cases import openhpu
 from onnx import TensorProto, helper
 
@@ -87,6 +87,10 @@ def cases():
     scale, bias = noise(33), noise(33)
     centred = x - x.mean(1, keepdims=True)
     normal = centred / np.sqrt((centred ** 2).mean(1, keepdims=True) + 1e-5)
+    variance, mean = np.abs(scale) + 0.1, 0.3 * bias
+    of_rows = (x - mean) / np.sqrt(variance + float(np.float32(1e-5))) * scale + bias
+    # epsilon is an f32, also where it is not said.
+    yield "BatchNormalization", "BatchNormalization", [x, scale, bias, mean, variance], {}, of_rows, (), 1e-12
     yield "LayerNormalization", "LayerNormalization", [x, scale, bias], {}, normal * scale + bias, (), 1e-8  # epsilon is an f32.
     for m, k, n in ((5, 37, 11), (1, 3, 1), (33, 129, 65)):
         a, b = noise(m, k), noise(k, n)
@@ -159,22 +163,5 @@ def check(op, inputs, attributes, expected, constants, tolerance):
     return f"{np.count_nonzero(~same)} of {found.size} differ: of {operands} at {tuple(map(int, at))} is {found[at]!r} instead of {expected[at]!r} (worst {worst:.2g})"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    args = parser.parse_args()
-    tested, failed = 0, 0
-    for name, *case in cases():
-        if not name.startswith(args.only):
-            continue
-        tested += 1
-        wrong = check(*case)
-        if wrong:
-            failed += 1
-            print(f"FAIL  {name}: {wrong}", flush=True)
-    print(f"{tested} cases, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(arguments(__doc__), cases(), check))

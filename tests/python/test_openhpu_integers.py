@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Ops on integers of all widths, with the numbers at the ends of their types, on a device against NumPy's integers: exactly. Exit codes: 0 ok, 1 a difference or a failure."""
-import argparse
 import sys
 
 import numpy as np
+from case_runner import arguments, run_cases
 from openhpu_cases import openhpu
 from onnx import TensorProto, helper
 
@@ -179,22 +179,5 @@ def check(op, inputs, attributes, expected, constants, opset):
     return f"{np.count_nonzero(found != expected)} of {found.size} differ: at {tuple(map(int, at))} is {found[at]} instead of {expected[at]}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    args = parser.parse_args()
-    tested, failed = 0, 0
-    for name, *case in cases():
-        if not name.startswith(args.only):
-            continue
-        tested += 1
-        wrong = check(*case)
-        if wrong:
-            failed += 1
-            print(f"FAIL  {name}: {wrong}", flush=True)
-    print(f"{tested} cases, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(arguments(__doc__), cases(), check))

@@ -218,6 +218,7 @@ std::string Builder::operand(const Wanted& wanted) {
     const TensorType& type = tensor(name).type;
     auto rank = static_cast<int64_t>(type.shape.size());
     if (rank < wanted.minRank || rank > wanted.maxRank || tensor(name).count() > wanted.maxCount) return;
+    if (tensor(name).count() == 0 && !wanted.empty) return;
     if (std::find(wanted.types.begin(), wanted.types.end(), type.element) != wanted.types.end())
       fitting.push_back(name);
   };
@@ -231,15 +232,20 @@ std::string Builder::operand(const Wanted& wanted) {
     return rng.pick(fitting);
   }
   ElementType type = rng.pick(wanted.types);
-  HostTensor tensor = draw(type, drawShape(wanted.minRank, wanted.maxRank, wanted.maxCount), wanted.numbers);
+  Shape shape = drawShape(wanted.minRank, wanted.maxRank, wanted.maxCount);
+  if (wanted.empty && !shape.empty() && rng.chance(0.02)) (rng.chance(0.5) ? shape.front() : shape.back()) = 0;
+  HostTensor tensor = draw(type, shape, wanted.numbers);
   return rng.chance(0.04) ? fixed(std::move(tensor)) : input(std::move(tensor));
 }
 
 std::string Builder::operand(ElementType type, const Shape& shape, Numbers numbers) {
   std::vector<std::string> fitting;
-  for (const auto& [name, value] : model.values)
-    if (value.tensor.type.element == type && value.tensor.type.shape == shape && !model.isConstant(name))
-      fitting.push_back(name);
+  auto fits = [&](const std::string& name) {
+    if (!name.empty() && tensor(name).type == TensorType{type, shape}) fitting.push_back(name);
+  };
+  for (const std::string& name : model.inputs) fits(name);
+  for (const Node& node : model.nodes)
+    for (const std::string& name : node.outputs) fits(name);
   if (!fitting.empty() && rng.chance(0.5)) return rng.pick(fitting);
   HostTensor tensor = draw(type, shape, numbers);
   return rng.chance(0.4) ? fixed(std::move(tensor)) : input(std::move(tensor));
@@ -278,7 +284,7 @@ bool Builder::isWorthHaving(const Evaluated& results) {
   for (size_t out = 0; out < results.tensors.size(); ++out) {
     const HostTensor& tensor = results.tensors[out];
     if (static_cast<int64_t>(tensor.type.shape.size()) > kMaxRank) return false;
-    if (tensor.count() == 0 || tensor.count() > kMaxCount) return false;
+    if (tensor.count() > kMaxCount) return false;
     int64_t vague = 0, lost = 0;
     double largest = 0;
     for (int64_t k = 0; k < tensor.count(); ++k)
@@ -315,7 +321,8 @@ bool Builder::emit(const std::string& op, const std::vector<std::string>& inputs
 std::vector<Generator> allGenerators() {
   std::vector<Generator> all;
   for (const auto* list : {&elementwiseGenerators(), &movementGenerators(), &shapeGenerators(), &productGenerators(),
-                           &reductionGenerators(), &samplingGenerators(), &patternGenerators()})
+                           &reductionGenerators(), &samplingGenerators(), &controlGenerators(), &detectionGenerators(),
+                           &microsoftGenerators(), &patternGenerators()})
     all.insert(all.end(), list->begin(), list->end());
   return all;
 }
@@ -345,6 +352,7 @@ Model generate(uint64_t seed, const std::set<std::string>& ops, Evaluator& evalu
     for (const Node& node : builder.model.nodes)
       for (const std::string& name : node.outputs)
         if (!name.empty() && node.op != "Constant" && (!read.count(name) || rng.chance(0.1))) outputs.push_back(name);
+    if (outputs.empty()) continue;
     rng.shuffle(outputs);
     return part(builder.model, builder.model.nodes, outputs);
   }

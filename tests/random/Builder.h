@@ -11,8 +11,9 @@ namespace hpu::randomtest {
 
 using Types = std::vector<ElementType>;
 
-inline const Types kFloats = {ElementType::kF32, ElementType::kF32, ElementType::kF32, ElementType::kF32,
-                              ElementType::kF32, ElementType::kF32, ElementType::kF32, ElementType::kF16};
+inline const Types kFloats = {ElementType::kF32, ElementType::kF32, ElementType::kF32,
+                              ElementType::kF32, ElementType::kF32, ElementType::kF32,
+                              ElementType::kF32, ElementType::kF16, ElementType::kF64};
 inline const Types kIntegers = {ElementType::kI32, ElementType::kI64, ElementType::kI8,  ElementType::kU8,
                                 ElementType::kI16, ElementType::kU16, ElementType::kU32, ElementType::kU64};
 inline const Types kBools = {ElementType::kBool};
@@ -33,6 +34,7 @@ struct Wanted {
   int64_t minRank = 0, maxRank = 8;
   Numbers numbers = Numbers::kAny;
   int64_t maxCount = 20000;
+  bool empty = false;  ///< One without elements will do: its generator draws nothing below one of its sizes.
 };
 
 class Builder {
@@ -102,6 +104,9 @@ const std::vector<Generator>& shapeGenerators();
 const std::vector<Generator>& productGenerators();
 const std::vector<Generator>& reductionGenerators();
 const std::vector<Generator>& samplingGenerators();
+const std::vector<Generator>& controlGenerators();
+const std::vector<Generator>& detectionGenerators();
+const std::vector<Generator>& microsoftGenerators();
 /// Their names begin with "pattern:".
 const std::vector<Generator>& patternGenerators();
 std::vector<Generator> allGenerators();

@@ -33,7 +33,10 @@ std::vector<Mismatch> compare(const Model& model, const std::vector<HostTensor>&
       continue;
     }
     int64_t wrong = 0, first = -1;
-    double limit = wanted.tensor.type.element == ElementType::kF16 ? 65504 : std::numeric_limits<float>::max();
+    const ElementType type = wanted.tensor.type.element;
+    double limit = type == ElementType::kF16   ? 65504
+                   : type == ElementType::kF64 ? std::numeric_limits<double>::max()
+                                               : std::numeric_limits<float>::max();
     for (int64_t k = 0; k < wanted.tensor.count(); ++k) {
       double a = results[out].number(k), b = wanted.tensor.number(k);
       double error = wanted.error.empty() ? 0 : wanted.error[k];

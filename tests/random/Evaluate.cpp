@@ -20,6 +20,7 @@ constexpr double kHalfLimit = 60000, kNarrowLimit = 3.37e38;
 }  // namespace
 
 double Evaluator::ownUlp(ElementType type) const {
+  if (type == ElementType::kF64) return 0x1p-52;
   return type == ElementType::kF16 ? 0x1p-10 : type == ElementType::kBF16 ? 0x1p-7 : 0x1p-23;
 }
 
@@ -38,6 +39,7 @@ double Evaluator::roundings(ElementType type, double ulps) const {
 
 double Evaluator::least(ElementType type) const {
   if (type == ElementType::kF16 || precision_ == Precision::kF16) return 0x1p-24;
+  if (type == ElementType::kF64 && precision_ == Precision::kF32) return 0x1p-1022;  // Denormals may be 0.
   return type == ElementType::kBF16 || precision_ != Precision::kF32 ? 0x1p-133 : 0x1p-149;
 }
 
@@ -86,15 +88,17 @@ Status Evaluator::addSums(const Node& node, int64_t opset, const std::vector<con
   HPU_ASSIGN(Tensors sums, runner->run(given));
   for (size_t out = 0; out < result.tensors.size(); ++out) {
     if (!isFloat(result.tensors[out].type.element) || sums[out].type != result.tensors[out].type) continue;
-    double unit = 0x1p-24 * (8 + std::sqrt(static_cast<double>(terms)));
+    const bool isDouble = result.tensors[out].type.element == ElementType::kF64;
+    double unit = (isDouble ? 0x1p-53 : 0x1p-24) * (8 + std::sqrt(static_cast<double>(terms)));
     // Partial sums may be stored in the type of the result.
-    if (result.tensors[out].type.element != ElementType::kF32) unit += ulp(result.tensors[out].type.element);
+    if (result.tensors[out].type.element != ElementType::kF32 && !isDouble)
+      unit += ulp(result.tensors[out].type.element);
     if (precision_ != Precision::kF32) unit += 2 * ulp(ElementType::kF32) + (isFp8 ? 0x1p-3 : 0);
     std::vector<double>& error = result.errors[out];
     error.resize(static_cast<size_t>(sums[out].count()));
     for (int64_t k = 0; k < sums[out].count(); ++k) {
       double sum = std::fabs(sums[out].number(k));
-      double largest = result.tensors[out].type.element == ElementType::kF16 ? 6e4 : 3e38;
+      double largest = result.tensors[out].type.element == ElementType::kF16 ? 6e4 : isDouble ? 1e308 : 3e38;
       error[k] += sum < largest && !beyondFp8 ? unit * sum : kInfinity;
     }
   }
@@ -142,6 +146,8 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
         if (leavesRange(y)) error[k] = kInfinity;
       }
     }
+    if (!isFloat(type) && type != ElementType::kBool && local.integerSteps > 0)
+      error.resize(static_cast<size_t>(tensor.count()), local.integerSteps);
     // A number that lies between two steps may be rounded to either when it was rounded before.
     if (!isFloat(type) && precision_ != Precision::kF32 && node.op.find("Linear") != std::string::npos) {
       error.resize(static_cast<size_t>(tensor.count()));

@@ -33,13 +33,14 @@ class Reference {
 
 /// The error that a node itself may add, in units in the last place (2^-23 of the magnitude for f32).
 struct Local {
-  double ulps = 1;         ///< Of the result.
-  double steps = 1;        ///< Of the least number of the type: what numbers on the way lose below the normal range.
-  double operandUlps = 0;  ///< Of each element of the operands: what an evaluation in several steps amounts to.
-  double scaleUlps = 0;    ///< Of the largest magnitude of each operand: statistics over it.
-  double absolute = 0;     ///< Of the number 1, whatever the result: a logarithm of a number near 1.
-  double tiny = 0;         ///< Results below this may be anything below this.
-  bool sums = false;       ///< A sum in any order: relative to the sum of the magnitudes of its terms.
+  double ulps = 1;          ///< Of the result.
+  double steps = 1;         ///< Of the least number of the type: what numbers on the way lose below the normal range.
+  double operandUlps = 0;   ///< Of each element of the operands: what an evaluation in several steps amounts to.
+  double scaleUlps = 0;     ///< Of the largest magnitude of each operand: statistics over it.
+  double absolute = 0;      ///< Of the number 1, whatever the result: a logarithm of a number near 1.
+  double tiny = 0;          ///< Results below this may be anything below this.
+  double integerSteps = 0;  ///< Of results that are integers.
+  bool sums = false;        ///< A sum in any order: relative to the sum of the magnitudes of its terms.
   std::vector<size_t> negated;  ///< With sums: operands that are subtracted.
   Attributes magnitudes;        ///< With sums: attributes that the sum of magnitudes has instead.
 };

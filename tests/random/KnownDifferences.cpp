@@ -135,6 +135,42 @@ bool hasMoreBitsThanADouble(const Node&, const std::vector<const HostTensor*>& o
   return false;
 }
 
+bool isProductOfNothing(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "ReduceProd" && operands[0]->count() == 0;
+}
+
+bool isHardSwishOfDoubles(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "HardSwish" && operands[0]->type.element == ElementType::kF64;
+}
+
+bool isAny(const Node&, const std::vector<const HostTensor*>&, const HostTensor&, int64_t) {
+  return true;
+}
+
+bool isGridOfOnePlace(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  if (node.op != "AffineGrid" || !integer(node, "align_corners", 0)) return false;
+  for (int64_t k = 2; k < operands[1]->count(); ++k)
+    if (operands[1]->number(k) == 1) return true;
+  return false;
+}
+
+bool isColumnsWithGaps(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
+  const Ints dilations = integers(node, "dilations");
+  return node.op == "Col2Im" && dilations.size() != 2 &&
+         std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
+}
+
+bool isPowerOfIntegers(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "Pow" && isInteger(operands[0]->type.element);
+}
+
+bool mayBeBeyond(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor& result, int64_t index) {
+  const HostTensor &base = *operands[0], &exponent = *operands.back();
+  const Broadcast ofBase(result.type.shape, base.type.shape), ofExponent(result.type.shape, exponent.type.shape);
+  const double power = std::fabs(std::pow(base.number(ofBase(index)), exponent.number(ofExponent(index))));
+  return !(power < std::min(0x1p53, range(result.type.element).second));
+}
+
 bool isSignOfHalf(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
   return node.op == "Sign" && operands[0]->type.element == ElementType::kF16;
 }
@@ -330,6 +366,20 @@ const std::vector<KnownDifference>& knownDifferences() {
          setNumber(two, 0, 2);
          return single({"Mod", {}, {}, {{"fmod", int64_t{1}}}}, {large, two});
        }},
+      {"power-beyond-the-type",
+       "ONNX does not say what an integer power beyond its type is. Ours wraps around, as products do; ONNX Runtime "
+       "computes it in double, which has 53 bits, and casts back",
+       isPowerOfIntegers, mayBeBeyond,
+       [] {
+         HostTensor base = floats({1}, {}), exponent = base;
+         for (HostTensor* tensor : {&base, &exponent}) {
+           tensor->type.element = ElementType::kI64;
+           tensor->bytes.resize(8);
+         }
+         setNumber(base, 0, 3);
+         setNumber(exponent, 0, 99);
+         return single({"Pow", {}, {}, {}}, {base, exponent});
+       }},
       {"sign-of-nan-in-f16",
        "ONNX, Sign: a NaN is neither positive, negative nor 0. Ours gives NaN, as NumPy and as ONNX Runtime in f32; in "
        "f16 that "
@@ -478,6 +528,56 @@ const std::vector<KnownDifference>& knownDifferences() {
          return single({"MatMul", {}, {}, {}}, {left, right});
        },
        Precision::kFp8},
+      {"product-of-nothing",
+       "ReduceProd over a dim of size 0: ours has the shape that ONNX says, of ones; ONNX Runtime's result is the "
+       "operand, without elements",
+       isProductOfNothing, nullptr,
+       [] {
+         return single({"ReduceProd", {}, {}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}}, {floats({2, 0}, {})}, 13);
+       }},
+      {"a-sixth-of-doubles",
+       "ONNX, HardSwish: a sixth of the operand. Of f64 ours is a sixth; ONNX Runtime's factor is an attribute, of f32",
+       isHardSwishOfDoubles, isAny,
+       [] {
+         HostTensor one = floats({1}, {});
+         one.type.element = ElementType::kF64;
+         one.bytes.resize(8);
+         setNumber(one, 0, 1);
+         return single({"HardSwish", {}, {}, {}}, {one});
+       }},
+      {"grid-of-one-place",
+       "ONNX, AffineGrid: with align_corners=1 the places of a dim of size 1 are divided by 0. Ours is the middle, as "
+       "PyTorch's; ONNX Runtime's is an end",
+       isGridOfOnePlace, nullptr,
+       [] {
+         Model model = single({"AffineGrid", {}, {}, {{"align_corners", int64_t{1}}}},
+                              {floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), floats({4}, {})}, 20);
+         HostTensor& sizes = model.values["in1"].tensor;
+         sizes.type.element = ElementType::kI64;
+         sizes.bytes.resize(32);
+         for (int64_t k = 0; k < 4; ++k) setNumber(sizes, k, k == 3 ? 2 : 1);
+         model.inputs = {"in0"};
+         model.constants = {"in1"};
+         return model;
+       }},
+      {"columns-with-gaps",
+       "Col2Im with dilations in one or three dims: ours adds what ONNX's formula says (tests/python/microsoft_ops.py "
+       "has "
+       "two dims); ONNX Runtime adds some of it elsewhere",
+       isColumnsWithGaps, nullptr,
+       [] {
+         Model model = single({"Col2Im", {}, {}, {{"dilations", Ints{2}}}},
+                              {floats({1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}), floats({1}, {}), floats({1}, {})}, 18);
+         for (auto [name, size] : {std::pair{"in1", 6.0}, {"in2", 2.0}}) {
+           HostTensor& tensor = model.values[name].tensor;
+           tensor.type.element = ElementType::kI64;
+           tensor.bytes.assign(8, 0);
+           setNumber(tensor, 0, size);
+         }
+         model.inputs = {"in0"};
+         model.constants = {"in1", "in2"};
+         return model;
+       }},
       {"pool-same-with-dilations",
        "ONNX, MaxPool: with auto_pad=SAME_* the output is ceil(input / stride). ONNX Runtime leaves the dilation out "
        "of "

@@ -25,8 +25,29 @@ void fillInfo(const HostTensor& tensor, const std::string& name, onnx::ValueInfo
   for (int64_t size : tensor.type.shape) sizes->add_dim()->set_dim_value(size);
 }
 
+void fillNode(const Node& node, onnx::NodeProto* proto);
+
+void fillGraph(const Body& body, onnx::GraphProto* graph) {
+  graph->set_name("body");
+  auto fill = [&](const std::string& name, onnx::ValueInfoProto* info) {
+    HostTensor tensor;
+    tensor.type = body.types.at(name);
+    fillInfo(tensor, name, info);
+  };
+  for (const std::string& name : body.inputs) fill(name, graph->add_input());
+  for (const std::string& name : body.outputs) fill(name, graph->add_output());
+  for (const Node& node : body.nodes) fillNode(node, graph->add_node());
+}
+
+/// The domain of an op's name with its dot; empty for ONNX's own.
+std::string domainOf(const std::string& op) {
+  return op.substr(0, op.rfind('.') + 1);
+}
+
 void fillNode(const Node& node, onnx::NodeProto* proto) {
-  proto->set_op_type(node.op);
+  const std::string domain = domainOf(node.op);
+  proto->set_op_type(node.op.substr(domain.size()));
+  if (!domain.empty()) proto->set_domain(domain.substr(0, domain.size() - 1));
   for (const std::string& output : node.outputs)
     if (!output.empty() && proto->name().empty()) proto->set_name(node.op + "_" + output);
   for (const std::string& name : node.inputs) proto->add_input(name);
@@ -39,6 +60,9 @@ void fillNode(const Node& node, onnx::NodeProto* proto) {
           if constexpr (requires { held.bytes; }) {
             attribute->set_type(onnx::AttributeProto::TENSOR);
             fillTensor(held, "", attribute->mutable_t());
+          } else if constexpr (requires { held->nodes; }) {
+            attribute->set_type(onnx::AttributeProto::GRAPH);
+            fillGraph(*held, attribute->mutable_g());
           } else {
             onnxtest::setAttribute(held, attribute);
           }
@@ -51,6 +75,34 @@ onnx::ModelProto emptyModel(int64_t opset) {
   onnx::ModelProto model = onnxtest::emptyModel(opset, opset >= 19 ? 9 : 8, "random");
   model.set_producer_name("random");
   return model;
+}
+
+void fillFunction(const std::string& op, const Body& body, onnx::ModelProto* model) {
+  const std::string domain = domainOf(op);
+  auto* function = model->add_functions();
+  function->set_name(op.substr(domain.size()));
+  function->set_domain(domain.substr(0, domain.size() - 1));
+  for (const std::string& name : body.inputs) function->add_input(name);
+  for (const std::string& name : body.outputs) function->add_output(name);
+  for (const Node& node : body.nodes) fillNode(node, function->add_node());
+  *function->mutable_opset_import() = model->opset_import();
+}
+
+/// Names the domains of an op, and of those in its bodies.
+void importDomains(const Node& node, onnx::ModelProto* model) {
+  std::string domain = domainOf(node.op);
+  if (!domain.empty()) {
+    domain.pop_back();
+    const auto& known = model->opset_import();
+    if (std::none_of(known.begin(), known.end(), [&](const auto& import) { return import.domain() == domain; })) {
+      auto* import = model->add_opset_import();
+      import->set_domain(domain);
+      import->set_version(1);
+    }
+  }
+  for (const auto& [name, value] : node.attributes)
+    if (auto* body = std::get_if<BodyPtr>(&value))
+      for (const Node& inner : (*body)->nodes) importDomains(inner, model);
 }
 
 }  // namespace
@@ -74,7 +126,16 @@ std::string serialize(const Model& model) {
   for (const std::string& name : model.constants)
     fillTensor(model.values.at(name).tensor, name, graph->add_initializer());
   for (const std::string& name : model.outputs) fillInfo(model.values.at(name).tensor, name, graph->add_output());
-  for (const Node& node : model.nodes) fillNode(node, graph->add_node());
+  std::map<std::string, BodyPtr> functions;
+  for (const Node& node : model.nodes)
+    for (const Node& written : node.disguise ? node.disguise->written : std::vector<Node>{node}) {
+      fillNode(written, graph->add_node());
+      importDomains(written, &proto);
+      if (node.disguise) functions.insert(node.disguise->functions.begin(), node.disguise->functions.end());
+    }
+  for (const auto& [op, body] : functions)
+    for (const Node& node : body->nodes) importDomains(node, &proto);
+  for (const auto& [op, body] : functions) fillFunction(op, *body, &proto);
   return proto.SerializeAsString();
 }
 
@@ -83,6 +144,7 @@ std::string serializeNode(const Node& node, int64_t opset, const std::vector<con
   onnx::ModelProto proto = emptyModel(opset);
   auto* graph = proto.mutable_graph();
   fillNode(node, graph->add_node());
+  importDomains(node, &proto);
   std::set<std::string> known;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i].empty() || !known.insert(node.inputs[i]).second) continue;
@@ -161,6 +223,9 @@ Model part(const Model& model, const std::vector<Node>& nodes, const std::vector
       result.values[name].error.clear();
     }
   }
+  for (const Node& node : result.nodes)
+    if (node.disguise)
+      for (const Node& plain : node.disguise->plain) made.insert(plain.outputs.begin(), plain.outputs.end());
   for (const std::string& name : made)
     if (!name.empty()) result.values[name] = model.values.at(name);
   return result;

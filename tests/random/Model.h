@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,13 +17,33 @@ namespace hpu::randomtest {
 
 using tools::HostTensor;
 using Ints = std::vector<int64_t>;
-using Attribute = std::variant<int64_t, float, std::string, Ints, std::vector<float>, HostTensor>;
+struct Body;
+using BodyPtr = std::shared_ptr<const Body>;
+using Attribute = std::variant<int64_t, float, std::string, Ints, std::vector<float>, HostTensor, BodyPtr>;
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
 
+struct Disguise;
 struct Node {
-  std::string op;
+  std::string op;                            ///< With its domain where that is not ONNX's: "com.microsoft.Gelu".
   std::vector<std::string> inputs, outputs;  ///< "": left out.
   Attributes attributes;
+  std::shared_ptr<const Disguise> disguise = nullptr;
+};
+
+/// A body of control flow or of a function local to the model.
+struct Body {
+  std::vector<std::string> inputs, outputs;
+  std::vector<Node> nodes;                  ///< None has a disguise.
+  std::map<std::string, TensorType> types;  ///< Of inputs and outputs.
+};
+
+/// Nodes that stand in the file as others: a loop for its iterations, a call for what the function does. A reference
+/// computes the plain nodes one by one, so that their errors are known; the node that has the disguise reads and makes
+/// what they do from outside.
+struct Disguise {
+  std::vector<Node> plain;                   ///< What is computed; none has a disguise.
+  std::vector<Node> written;                 ///< What is in the file.
+  std::map<std::string, BodyPtr> functions;  ///< By the op that calls them.
 };
 
 struct Value {

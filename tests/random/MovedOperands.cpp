@@ -48,6 +48,7 @@ void moveBy(HostTensor& tensor, int64_t index, double by) {
       bits = static_cast<Bits>(isNegative == up ? bits - 1 : bits + 1);
     memcpy(at, &bits, sizeof bits);
   };
+  if (tensor.type.element == ElementType::kF64) step(uint64_t{});
   if (tensor.type.element == ElementType::kF32) step(uint32_t{});
   if (tensor.type.element == ElementType::kF16 || tensor.type.element == ElementType::kBF16) step(uint16_t{});
 }

@@ -36,8 +36,13 @@ Local local(const std::string& op) {
   return local;
 }
 
+/// Of these types, with elements or without.
+Wanted any(const Types& types) {
+  return {.types = types, .empty = true};
+}
+
 bool floatUnary(Builder& b, const std::string& op) {
-  Wanted wanted;
+  Wanted wanted = any(kFloats);
   if (op == "Log" || op == "Sqrt") wanted.numbers = b.rng.chance(0.6) ? Numbers::kPositive : Numbers::kAny;
   if (op == "Asin" || op == "Acos" || op == "Atanh")
     wanted.numbers = b.rng.chance(0.7) ? Numbers::kUnit : Numbers::kAny;
@@ -45,7 +50,7 @@ bool floatUnary(Builder& b, const std::string& op) {
 }
 
 bool numberUnary(Builder& b, const std::string& op) {
-  return b.emit(op, {b.operand({kNumbers})}, local(op));
+  return b.emit(op, {b.operand(any(kNumbers))}, local(op));
 }
 
 bool acosh(Builder& b, const std::string& op) {
@@ -62,35 +67,35 @@ bool alphaUnary(Builder& b, const std::string& op) {
   if (b.rng.chance(0.7)) attributes.push_back({"alpha", number()});
   if (op == "HardSigmoid" && b.rng.chance(0.7)) attributes.push_back({"beta", number()});
   if (op == "Selu" && b.rng.chance(0.7)) attributes.push_back({"gamma", number()});
-  return b.emit(op, {b.operand({kFloats})}, local(op), attributes);
+  return b.emit(op, {b.operand(any(kFloats))}, local(op), attributes);
 }
 
 bool shrink(Builder& b, const std::string& op) {
   Attributes attributes;
   if (b.rng.chance(0.7)) attributes.push_back({"lambd", static_cast<float>(b.rng.uniform(0, 2))});
   if (b.rng.chance(0.7)) attributes.push_back({"bias", static_cast<float>(b.rng.uniform(-1, 1))});
-  return b.emit(op, {b.operand({kNumbers})}, local(op), attributes);
+  return b.emit(op, {b.operand(any(kNumbers))}, local(op), attributes);
 }
 
 bool gelu(Builder& b, const std::string& op) {
   Attributes attributes;
   if (b.rng.chance(0.7)) attributes.push_back({"approximate", std::string(b.rng.chance(0.5) ? "tanh" : "none")});
-  return b.emit(op, {b.operand({kFloats})}, local(op), attributes);
+  return b.emit(op, {b.operand(any(kFloats))}, local(op), attributes);
 }
 
 bool isInf(Builder& b, const std::string& op) {
   Attributes attributes;
   for (const char* name : {"detect_negative", "detect_positive"})
     if (b.rng.chance(0.5)) attributes.push_back({name, b.rng.below(2)});
-  return b.emit(op, {b.operand({kFloats})}, local(op), attributes);
+  return b.emit(op, {b.operand(any(kFloats))}, local(op), attributes);
 }
 
 bool identity(Builder& b, const std::string& op) {
-  return b.emit(op, {b.operand({kAll})}, local(op));
+  return b.emit(op, {b.operand(any(kAll))}, local(op));
 }
 
 bool dropout(Builder& b, const std::string& op) {
-  std::string x = b.operand({kFloats});
+  std::string x = b.operand(any(kFloats));
   if (b.opset() < 12) return b.emit(op, {x}, local(op), {{"ratio", 0.25f}});
   std::vector<std::string> inputs = {x};
   if (b.rng.chance(0.5)) inputs.push_back(b.scalar(ElementType::kF32, 0.25));
@@ -98,20 +103,20 @@ bool dropout(Builder& b, const std::string& op) {
 }
 
 bool binary(Builder& b, const std::string& op) {
-  std::string x = b.operand({kNumbers}), y = b.broadcastable(x);
+  std::string x = b.operand(any(kNumbers)), y = b.broadcastable(x);
   if (b.rng.chance(0.05)) y = x;
   if (b.rng.chance(0.3)) std::swap(x, y);
   return b.emit(op, {x, y}, local(op));
 }
 
 bool division(Builder& b, const std::string& op) {
-  std::string x = b.operand({kNumbers});
+  std::string x = b.operand(any(kNumbers));
   std::string y = b.broadcastable(x, isFloat(b.element(x)) ? Numbers::kAny : Numbers::kPositive);
   return b.emit(op, {x, y}, local(op));
 }
 
 bool modulo(Builder& b, const std::string& op) {
-  std::string x = b.operand({kNumbers});
+  std::string x = b.operand(any(kNumbers));
   bool floats = isFloat(b.element(x));
   std::string y = b.broadcastable(x, floats ? Numbers::kAny : Numbers::kPositive);
   Attributes attributes;
@@ -132,13 +137,13 @@ bool power(Builder& b, const std::string& op) {
 }
 
 bool logical(Builder& b, const std::string& op) {
-  std::string x = b.operand({kBools});
+  std::string x = b.operand(any(kBools));
   if (op == "Not") return b.emit(op, {x}, local(op));
   return b.emit(op, {x, b.broadcastable(x)}, local(op));
 }
 
 bool bitwise(Builder& b, const std::string& op) {
-  std::string x = b.operand({kIntegers});
+  std::string x = b.operand(any(kIntegers));
   if (op == "BitwiseNot") return b.emit(op, {x}, local(op));
   return b.emit(op, {x, b.broadcastable(x)}, local(op));
 }
@@ -151,12 +156,12 @@ bool shift(Builder& b, const std::string& op) {
 }
 
 bool comparison(Builder& b, const std::string& op) {
-  std::string x = b.operand({op == "Equal" ? kNumbers + kBools : kNumbers});
+  std::string x = b.operand(any(op == "Equal" ? kNumbers + kBools : kNumbers));
   return b.emit(op, {x, b.broadcastable(x)}, local(op));
 }
 
 bool variadic(Builder& b, const std::string& op) {
-  std::vector<std::string> inputs = {b.operand({op == "Max" || op == "Min" ? kNumbers : kFloats})};
+  std::vector<std::string> inputs = {b.operand(any(op == "Max" || op == "Min" ? kNumbers : kFloats))};
   for (int64_t more = b.rng.below(4); more > 0; --more) inputs.push_back(b.broadcastable(inputs[0]));
   b.rng.shuffle(inputs);
   Local accuracy = local(op);
@@ -165,7 +170,7 @@ bool variadic(Builder& b, const std::string& op) {
 }
 
 bool where(Builder& b, const std::string& op) {
-  std::string x = b.operand({kAll}), y = b.broadcastable(x), like = b.rng.chance(0.5) ? x : y;
+  std::string x = b.operand(any(kAll)), y = b.broadcastable(x), like = b.rng.chance(0.5) ? x : y;
   Shape shape = b.shape(like);
   for (int64_t& size : shape)
     if (b.rng.chance(0.25)) size = 1;
@@ -192,7 +197,7 @@ bool clip(Builder& b, const std::string& op) {
 }
 
 bool prelu(Builder& b, const std::string& op) {
-  std::string x = b.operand({kFloats});
+  std::string x = b.operand(any(kFloats));
   Shape shape = b.shape(x);
   for (int64_t& size : shape)
     if (b.rng.chance(0.4)) size = 1;
@@ -202,7 +207,7 @@ bool prelu(Builder& b, const std::string& op) {
 }
 
 bool cast(Builder& b, const std::string& op) {
-  std::string x = b.operand({kAll});
+  std::string x = b.operand(any(kAll));
   Types targets = kAll;
   if (b.opset() >= 19) targets.insert(targets.end(), {ElementType::kF8E4M3, ElementType::kF8E5M2});
   ElementType type = b.rng.pick(targets);

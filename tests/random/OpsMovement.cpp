@@ -13,7 +13,7 @@ namespace {
 const Local kExact{.ulps = 0};
 
 bool transpose(Builder& b, const std::string& op) {
-  std::string x = b.operand({kAll});
+  std::string x = b.operand({.types = kAll, .empty = true});
   Ints order(b.shape(x).size());
   std::iota(order.begin(), order.end(), 0);
   if (b.rng.chance(0.15)) return b.emit(op, {x}, kExact);
@@ -22,7 +22,7 @@ bool transpose(Builder& b, const std::string& op) {
 }
 
 bool concat(Builder& b, const std::string& op) {
-  std::string x = b.operand({kAll, 1});
+  std::string x = b.operand({.types = kAll, .minRank = 1, .empty = true});
   Shape shape = b.shape(x);
   int64_t axis = b.axis(b.rank(x));
   size_t at = static_cast<size_t>(axis < 0 ? axis + b.rank(x) : axis);

@@ -215,6 +215,8 @@ bool resize(Builder& b, const std::string& op) {
   if (isCubic) local = {.ulps = 8, .operandUlps = 2, .scaleUlps = 64};
   static const std::vector<double> kScales = {1, 2, 3, 0.5, 1.5, 2.25, 0.75, 4};
   std::vector<double> scales = {1, 1, b.rng.pick(kScales), b.rng.pick(kScales)};
+  for (size_t d = 2; d < 4; ++d)
+    if (static_cast<double>(shape[d]) * scales[d] < 1) scales[d] = 1;  // Nothing of it is refused.
   Attributes attributes = {{"mode", std::string(isCubic ? "cubic" : isLinear ? "linear" : "nearest")}};
   if (isCubic && b.rng.chance(0.4)) attributes.push_back({"cubic_coeff_a", -0.5f});
   if (isCubic && b.rng.chance(0.4)) attributes.push_back({"exclude_outside", int64_t{1}});

@@ -14,6 +14,7 @@ bool reduce(Builder& b, const std::string& op) {
   bool isExact = op == "ReduceMax" || op == "ReduceMin";
   bool isLog = op == "ReduceLogSum" || op == "ReduceLogSumExp";
   Wanted wanted{kReducible, 0, 8, isLog || b.rng.chance(0.3) ? Numbers::kPositive : Numbers::kAny};
+  wanted.empty = true;
   if (op == "ReduceProd") wanted.maxCount = 300, wanted.numbers = b.rng.chance(0.7) ? Numbers::kPlain : Numbers::kAny;
   std::string x = b.operand(wanted);
   Ints axes;

@@ -173,8 +173,9 @@ std::vector<size_t> reducedInto(const Shape& shape, const Ints& axes) {
 
 namespace {
 
-/// ReduceSum and ReduceMean. A reference that adds thousands of terms in f32 one after the other is off by more than
-/// the sum of the roundings of a tree; more than a hundredth of the sum of the magnitudes is no rounding.
+/// ReduceSum, ReduceMean and sums of magnitudes and squares. A reference that adds thousands of terms in f32 one after
+/// the other is off by more than the sum of the roundings of a tree; more than a hundredth of the sum of the magnitudes
+/// is no rounding.
 bool sumOrMean(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
   const HostTensor& x = *operands[0];
   if (x.type.element != ElementType::kF32 || result.count() == 0) return false;
@@ -189,14 +190,17 @@ bool sumOrMean(const Node& node, const std::vector<const HostTensor*>& operands,
   if (into.empty() || *std::max_element(into.begin(), into.end()) + 1 != count) return false;
   std::vector<double> sums(count), magnitudes(count);
   for (size_t k = 0; k < into.size(); ++k) {
-    const double term = x.number(static_cast<int64_t>(k));
+    double term = x.number(static_cast<int64_t>(k));
+    if (node.op == "ReduceL1") term = std::fabs(term);
+    if (node.op == "ReduceSumSquare" || node.op == "ReduceL2") term *= term;
     sums[into[k]] += term, magnitudes[into[k]] += std::fabs(term);
   }
   const double factor = node.op == "ReduceMean" ? static_cast<double>(count) / static_cast<double>(into.size()) : 1;
   for (size_t k = 0; k < count; ++k) {
     const auto at = static_cast<int64_t>(k);
-    const double right = sums[k] * factor;
-    if (std::fabs(result.number(at) - right) <= 1e-2 * magnitudes[k] * factor) setNumber(result, at, right);
+    double right = sums[k] * factor, near = 1e-2 * magnitudes[k] * factor;
+    if (node.op == "ReduceL2") right = std::sqrt(right), near = 1e-2 * right;
+    if (std::fabs(result.number(at) - right) <= near) setNumber(result, at, right);
   }
   return true;
 }
@@ -239,7 +243,9 @@ bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands
     return groupNorm(node, operands, result, error), true;
   if (node.op == "LRN") return localResponse(node, operands, result), true;
   if (node.op == "MeanVarianceNormalization") return meanVariance(node, operands, result, error), true;
-  if (node.op == "ReduceSum" || node.op == "ReduceMean") return sumOrMean(node, operands, result);
+  if (node.op == "ReduceSum" || node.op == "ReduceMean" || node.op == "ReduceL1" || node.op == "ReduceL2" ||
+      node.op == "ReduceSumSquare")
+    return sumOrMean(node, operands, result);
   bool isTanh = false;
   for (const auto& [name, value] : node.attributes)
     if (auto* text = std::get_if<std::string>(&value)) isTanh |= name == "approximate" && *text == "tanh";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/HostTensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/Format.h"
@@ -76,16 +77,20 @@ double HostTensor::number(int64_t index) const {
 }
 
 StatusOr<int64_t> checkedBytes(const TensorType& type) {
-  int64_t bytes = elementSize(type.element);
-  if (bytes == 0) return invalidArgument("the element type is unknown");
+  const int64_t size = elementSize(type.element);
+  if (size == 0) return invalidArgument("the element type is unknown");
+  // Of an empty tensor the other sizes are bounded whatever its type is: it stays one when it is written in another
+  // type.
+  const bool isEmpty = std::find(type.shape.begin(), type.shape.end(), 0) != type.shape.end();
+  int64_t bytes = isEmpty ? 1 : size;
   for (int64_t dim : type.shape) {
     if (dim == kDynamic) return invalidArgument("the shape " + shapeToString(type.shape) + " has a free dimension");
     if (dim < 0) return invalidArgument("a dimension is negative: " + std::to_string(dim));
     if (dim != 0 && bytes > kMaxBytes / dim)
       return invalidArgument("a tensor of shape " + shapeToString(type.shape) + " is larger than 1 TiB");
-    bytes *= dim;
+    if (dim != 0) bytes *= dim;
   }
-  return bytes;
+  return isEmpty ? 0 : bytes;
 }
 
 void settleBools(HostTensor& tensor) {

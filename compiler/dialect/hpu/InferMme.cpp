@@ -48,8 +48,16 @@ LogicalResult checkWindow(std::optional<Location> loc, ArrayRef<int64_t> strides
   return success();
 }
 
+/// The channels of so many groups, which are free when those of one are; nullopt when they are no number.
+std::optional<int64_t> channelsOf(int64_t groups, int64_t channelsOfOne) {
+  if (ShapedType::isDynamic(channelsOfOne)) return ShapedType::kDynamic;
+  int64_t channels;
+  return __builtin_mul_overflow(groups, channelsOfOne, &channels) ? std::nullopt : std::optional<int64_t>(channels);
+}
+
 LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, ArrayRef<int64_t> strides,
-                        ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, int64_t groups, int64_t channelsOfW) {
+                        ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, int64_t groups,
+                        std::optional<int64_t> channelsOfW) {
   if (x.getRank() != 4 || w.getRank() != 4) return op->emitOpError("needs rank-4 input and weights");
   if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4)
     return op->emitOpError("needs 2 strides, 2 dilations and 4 pads");
@@ -61,10 +69,11 @@ LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, A
     if (v < 0) return op->emitOpError("pads must not be negative");
   if (x.getElementType() != w.getElementType())
     return op->emitOpError("input and weights have different element types");
+  if (!channelsOfW) return op->emitOpError() << "its weights in " << groups << " groups have no number of channels";
   int64_t channels = x.getDimSize(1);
-  if (!ShapedType::isDynamic(channels) && channelsOfW != channels)
+  if (!ShapedType::isDynamic(channels) && !ShapedType::isDynamic(*channelsOfW) && *channelsOfW != channels)
     return op->emitOpError() << "input has " << channels << " channels, the weights (groups " << groups << ") need "
-                             << channelsOfW;
+                             << *channelsOfW;
   return success();
 }
 
@@ -126,7 +135,8 @@ LogicalResult Conv2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
 LogicalResult Conv2dOp::verify() {
   RankedTensorType x = tensorOf(getX()), w = tensorOf(getW());
   int64_t groups = getGroups();
-  if (failed(checkConv(*this, x, w, getStrides(), getDilations(), getPads(), groups, w.getDimSize(1) * groups)))
+  if (failed(
+          checkConv(*this, x, w, getStrides(), getDilations(), getPads(), groups, channelsOf(groups, w.getDimSize(1)))))
     return failure();
   if (w.getDimSize(0) % groups) return emitOpError("output channels must be a multiple of groups");
   return success();
@@ -144,8 +154,10 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
                              typeToString(x), " and ", typeToString(w));
   if (failed(checkWindow(loc, strides, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x);
-  int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
-  SymShape shape = {in[0], SymDim{outputs}};
+  const std::optional<int64_t> outputs = channelsOf(static_cast<int64_t>(adaptor.getGroups()), w.getDimSize(1));
+  if (!outputs || ShapedType::isDynamic(*outputs))
+    return emitOptionalError(loc, "conv_transpose2d: its weights have no number of channels");
+  SymShape shape = {in[0], SymDim{*outputs}};
   for (int i = 0; i < 2; ++i) {
     using Wide = __int128;  // Attributes of a damaged model may be any integers.
     const Wide added = Wide{adaptor.getOutputPadding()[i]} + Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 -

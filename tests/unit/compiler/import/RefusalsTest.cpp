@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models that are not imported, and what is said about each.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <random>
 #include <regex>
@@ -283,6 +288,29 @@ TEST_F(Importer, OperandsOfTheWrongRankOrTypeAreRefused) {
               }),
               HasSubstr("free dimension"));
   EXPECT_THAT(refusal([](OnnxBuilder& b) { b.node("If", "branch", {""}, {"y"}); }), HasSubstr("If 'branch'"));
+  // Of which the sum is no number.
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {9}).ints("sizes", {2}, {7, std::numeric_limits<int64_t>::max()});
+                b.node("Split", "split", {"x", "sizes"}, {"y", "z"});
+              }),
+              HasSubstr("Split 'split'"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.floats("data", {2}, {1, 2}).ints("place", {}, {1}).node("GatherND", "pick", {"data", "place"}, {"y"});
+              }),
+              HasSubstr("GatherND 'pick'"));
+}
+
+TEST_F(Importer, ATextIsNotReadBeyondItsEnd) {
+  // With nothing behind it: a page that cannot be read.
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  char* const end = static_cast<char*>(pages) + page;
+  ASSERT_EQ(::mprotect(end, page, PROT_NONE), 0);
+  const std::string_view text = "func.func \"never closed";
+  std::memcpy(end - text.size(), text.data(), text.size());
+  EXPECT_FALSE(parseMlirModule(*context_, {end - text.size(), text.size()}, "end.mlir").ok());
+  ::munmap(pages, 2 * page);
 }
 
 TEST_F(Importer, AUnitIsVerifiedAfterWhatIsInIt) {

@@ -232,6 +232,10 @@ TEST_F(Interpreter, ReducesOverAnyAxes) {
   EXPECT_THAT(
       one("hpu.arg_max {axis = 1 : i64}", "tensor<2x3xf32>", "tensor<2x1xi64>", {f32({2, 3}, {1, 5, 5, 2, 1, 0})}),
       ElementsAre(1, 0));
+  // Rows of nothing; the sum of none is 0.
+  EXPECT_THAT(one("hpu.reduce_sum {axes = array<i64: 1>, keepdims = false}", "tensor<2x0xf32>", "tensor<2xf32>",
+                  {f32({2, 0}, {})}),
+              ElementsAre(0, 0));
 }
 
 TEST_F(Interpreter, AveragesOnlyWhatLiesInsideUnlessAskedOtherwise) {
