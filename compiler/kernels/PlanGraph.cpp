@@ -110,8 +110,7 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
       for (const char* name : op->params)
         if (name) params.push_back(node.floatAttr(name));
       ElementType in = graph_.nodes[node.operands[node.is<WhereOp>() ? 1 : 0]].type;
-      const bool isOfF32 = node.is<ErfInvOp>();
-      if (!inDomain(op->domain, in) || (isOfF32 && in == ElementType::kF64))
+      if (!inDomain(op->domain, in))
         result = fail(node, "not defined for " + std::string(elementTypeName(in)));
       else if (node.is<BitcastOp>())
         result = lane(node.op, {bitsOf(operands[0])}, node.type);

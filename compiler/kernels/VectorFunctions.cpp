@@ -217,6 +217,7 @@ Value VectorMath::atan(Value x) {
 }
 
 Value VectorMath::erfInv(Value x) {
+  if (isWide(x)) return wideErfInv(x);
   // x P(w) with w = -log(1 - x^2): polynomials of w, and of its root where w is large.
   Value one = num(x, 1.0);
   Value w = neg(log(mul(sub(one, x), add(one, x))));
