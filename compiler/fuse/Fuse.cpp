@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase fuse. In: normalised hpu ops at function level. Out: units, views and constants only, proven by
 // hpu-verify-fused. Stop after it with --stop-after=fuse.
-// MME ops first take what can follow them through SRAM; the remaining TPC ops then form clusters.
+// MME ops first take what can follow them through SRAM; the remaining TPC ops then form clusters. A group takes what
+// reads its results first, and then what its members read.
 #include "compiler/fuse/Fuse.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
@@ -67,6 +68,7 @@ class Fuser {
       changed = false;
       for (Operation* candidate : candidates(group)) {
         std::string why;
+        noteHorizon(group, candidate);
         if (!joins(group, candidate, &why)) {
           missed(group, candidate, why);
           continue;
@@ -110,6 +112,12 @@ class Fuser {
     units_[op] = &group;
   }
 
+  /// A producer stands ahead of the group, and so may what depends on it.
+  void noteHorizon(Group& group, Operation* op) {
+    Operation* horizon = horizonOf(op);
+    if (horizon->isBeforeInBlock(group.horizon)) group.horizon = horizon;
+  }
+
   /// The first op that may depend on what `seed` becomes: units that stand on both sides of it pull ops ahead of it
   /// behind it.
   Operation* horizonOf(Operation* seed) {
@@ -137,15 +145,25 @@ class Fuser {
     spans_[first] = last;
   }
 
-  SmallVector<Operation*> candidates(const Group& group) {
-    SmallVector<Operation*> users;
-    for (Operation* member : group.ops)
+  bool isFree(Operation* op) const { return op && op->getBlock() == &block_ && !units_.contains(op) && needsUnit(op); }
+
+  /// Readers of the group's results in program order, and then producers of what it reads, the nearest ones first. What
+  /// the epilogue of an MME op reads is better computed while that op runs.
+  SmallVector<Operation*> candidates(const Group& group) const {
+    llvm::SetVector<Operation*> users, producers;
+    const bool isBundle = group.root && cast<HpuOp>(group.root).getEngine() == EngineKind::Mme;
+    for (Operation* member : group.ops) {
       for (Operation* user : member->getUsers())
-        if (user->getBlock() == &block_ && !units_.contains(user) && needsUnit(user) &&
-            !llvm::is_contained(users, user))
-          users.push_back(user);
-    llvm::sort(users, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
-    return users;
+        if (isFree(user)) users.insert(user);
+      for (Value operand : member->getOperands())
+        if (Operation* producer = operand.getDefiningOp(); !isBundle && isFree(producer)) producers.insert(producer);
+    }
+    producers.set_subtract(users);
+    SmallVector<Operation*> all = users.takeVector(), ahead = producers.takeVector();
+    llvm::sort(all, Earlier());
+    llvm::sort(ahead, [](Operation* a, Operation* b) { return b->isBeforeInBlock(a); });
+    llvm::append_range(all, ahead);
+    return all;
   }
 
   /// A ring in SRAM has no reader outside; if one could not join, the MME op stays alone.

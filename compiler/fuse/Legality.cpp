@@ -29,6 +29,21 @@ bool dependsOn(Value value, const Group& group, const Membership& units) {
   return false;
 }
 
+/// True when `op` is a producer that members of the group read, and they read what is computed from it elsewhere, too.
+bool feedsFromOutside(const Group& group, Operation* op, const Membership& units) {
+  auto isMember = [&](Operation* user) { return group.contains(user); };
+  if (llvm::none_of(op->getUsers(), isMember) || llvm::all_of(op->getUsers(), isMember)) return false;
+  Group alone;
+  alone.ops = {op};
+  alone.horizon = group.horizon;
+  for (Operation* member : group.ops)
+    for (Value operand : member->getOperands()) {
+      Operation* def = operand.getDefiningOp();
+      if (def && def != op && !group.contains(def) && dependsOn(operand, alone, units)) return true;
+    }
+  return false;
+}
+
 /// The operands and results of the ops as one kernel.
 size_t kernelTensors(ArrayRef<Operation*> ops) {
   llvm::SmallPtrSet<Value, 16> tensors;
@@ -91,6 +106,7 @@ bool canJoin(const Group& group, Operation* op, const Membership& units, const F
     }
     if (dependsOn(operand, group, units)) return refuse(why, "an operand depends on the unit's own result");
   }
+  if (feedsFromOutside(group, op, units)) return refuse(why, "the unit also reads what another unit makes of it");
   // An MME result must stay in SRAM: all its users have to be in the bundle.
   if (afterMme) {
     Value result = group.root->getResult(0);
@@ -105,6 +121,7 @@ bool canJoin(const Group& group, Operation* op, const Membership& units, const F
   for (Operation* member : group.ops)
     if (cast<HpuOp>(member).getEngine() == EngineKind::Tpc) tpcOps.push_back(member);
   tpcOps.push_back(op);
+  llvm::sort(tpcOps, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
   if (const size_t tensors = kernelTensors(tpcOps); tensors > kMaxKernelTensors) {
     if (why)
       *why = "the kernel would have " + std::to_string(tensors) + " tensors, at most " +

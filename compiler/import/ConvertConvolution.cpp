@@ -5,7 +5,9 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/Composed.h"
 #include "compiler/import/OpTable.h"
+#include "compose/Convolutions.h"
 
 namespace hpu::importer {
 namespace {
@@ -183,6 +185,16 @@ Value convolveImage(NodeContext& node, Value input, Value weights, bool exact = 
   std::optional<Window> window = readWindow(node, x, rank, kernel, transposed);
   if (!window || !(x = padSame(node, x, *window, 0))) return {};
   int64_t groups = node.integer("group", 1);
+  if (transposed && node.elementOf(x).isF64()) {  // Which no MME has.
+    const std::vector<Value> result = composedValues(node, {x, w}, [&](compose::Emitter& e, const auto& in) {
+      auto pair = [](const Ints& list) { return std::array<int64_t, 2>{list[0], list[1]}; };
+      const Ints& pads = window->pads;
+      return std::vector<hpu::Value>{
+          compose::convolveTransposed(e, in[0], in[1], pair(window->strides), pair(window->dilations),
+                                      {pads[0], pads[1], pads[2], pads[3]}, pair(window->outputPadding), groups)};
+    });
+    return result.empty() ? Value() : result[0];
+  }
   return transposed ? node.op("conv_transpose2d", {x, w},
                               {{"strides", window->strides},
                                {"dilations", window->dilations},

@@ -169,15 +169,22 @@ Value wholePower(NodeContext& node, Value base, Value exponent) {
   return node.cast(power, type);
 }
 
-/// An integer base with a float exponent is computed in floats. Where the exponent is an integer too so is the power,
-/// which a float that is a little less must not be truncated to the next smaller one.
+/// An integer base with a float exponent is computed in f64, as C's pow does it. Where the exponent is an integer too
+/// the power of integers is exact; elsewhere what is a whole number but for the rounding must not be truncated to the
+/// next smaller one.
 void integerPower(NodeContext& node, Value base, Value exponent) {
-  const mlir::Type type = node.elementOf(base);
+  const mlir::Type type = node.elementOf(base), f64 = node.builder().getF64Type();
   if (!node.isFloat(exponent)) return node.setOutput(0, wholePower(node, base, exponent));
-  exponent = node.widened(exponent);
-  Value power = node.op("pow", {node.cast(base, node.elementOf(exponent)), exponent});
-  Value isInteger = node.op("equal", {exponent, node.op("floor", exponent)});
-  node.setOutput(0, node.cast(node.op("where", {isInteger, node.op("round", power), power}), type));
+  const mlir::Type i64 = ir::mlirElementType(node.context(), ElementType::kI64);
+  exponent = node.cast(exponent, f64);
+  Value power = node.op("pow", {node.cast(base, f64), exponent}), size = node.op("abs", power);
+  Value nearest = node.op("round", power), away = node.op("abs", node.op("sub", {power, nearest}));
+  Value isNear = node.op("less", {away, node.op("mul", {size, node.scalarLike(size, 0x1p-47)})});
+  power = node.op("where", {isNear, nearest, power});
+  Value exact = node.cast(node.op("pow", {node.cast(base, i64), node.cast(exponent, i64)}), f64);
+  Value isExact = node.op("and", {node.op("equal", {exponent, node.op("floor", exponent)}),
+                                  node.op("less", {size, node.scalarLike(size, 0x1p62)})});
+  node.setOutput(0, node.cast(node.op("where", {isExact, exact, power}), type));
 }
 
 void convertPow(NodeContext& node) {
@@ -404,11 +411,12 @@ void convertSinh(NodeContext& node) {
   node.setOutput(0, node.op("mul", {sinhBeyond(node, a, half), node.op("sign", x)}));
 }
 
-/// log(2 x), which asinh and acosh are to the last bit from 10^4 on (f16: from 200 on), where squares are still far
-/// from infinity.
+/// log(2 x), which asinh and acosh are to the last bit from 10^4 on (f16: from 200 on, f64: from 10^9 on), where
+/// squares are still far from infinity.
 Value logBeyond(NodeContext& node, Value x, Value value) {
   Value beyond = node.op("add", {node.op("log", x), node.scalarLike(x, 0.69314718055994531)});
-  return upTo(node, x, isF16(node, x) ? 200 : 1e4, value, beyond);
+  const double limit = isF16(node, x) ? 200 : x && node.elementOf(x).isF64() ? 1e9 : 1e4;
+  return upTo(node, x, limit, value, beyond);
 }
 
 /// asinh x = log1p(a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|, and x's sign.

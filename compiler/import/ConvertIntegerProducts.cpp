@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quantised integers: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv. The MME multiplies
+// Products of quantised integers: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, and those of com.microsoft:
+// MatMulIntegerToFloat, DynamicQuantizeMatMul, QGemm. The MME multiplies
 // floats, so the operands become floats less their zero points, and what could sum up beyond 2^24, where f32 begins to
 // round, is multiplied in parts, whose sums are added as i32. The products say that they are `exact`, so that no
 // precision narrows them and no scale goes into their weights.
@@ -7,7 +8,9 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/Composed.h"
 #include "compiler/import/OpTable.h"
+#include "compose/Quantized.h"
 
 namespace hpu::importer {
 namespace {
@@ -158,10 +161,31 @@ Value productOfDigits(NodeContext& node, const Factor& a, const Factor& b, doubl
   return node.op("add", {node.op("mul", {sums[0], unit}), sums[1]});
 }
 
+Value product(NodeContext& node, const Factor& a, const Factor& b);
+
+/// The same where one of them has rank 1: a row or a column, whose dimension the result does not have.
+Value productOfVectors(NodeContext& node, Factor a, Factor b) {
+  const bool isRow = node.rank(a.value) == 1, isColumn = node.rank(b.value) == 1;
+  auto raised = [&](Value v, size_t dim) {
+    ir::SymShape shape = ir::symShape(node.typeOf(v));
+    shape.insert(shape.begin() + dim, ir::SymDim{1});
+    return node.reshape(v, shape);
+  };
+  if (isRow) a.value = raised(a.value, 0);
+  if (isColumn) b.value = raised(b.value, 1);
+  Value result = product(node, a, b);
+  if (!result) return {};
+  ir::SymShape shape = ir::symShape(node.typeOf(result));
+  if (isColumn) shape.pop_back();
+  if (isRow) shape.erase(shape.end() - (isColumn ? 1 : 2));
+  return node.reshape(result, shape);
+}
+
 /// a times b, exactly, in i32.
 Value product(NodeContext& node, const Factor& a, const Factor& b) {
   if (!a.value || !b.value) return {};
-  if (node.rank(a.value) < 2 || node.rank(b.value) < 2) return node.unsupported("operands of rank 1"), Value();
+  if (node.rank(a.value) == 0 || node.rank(b.value) == 0) return node.invalid("operands of rank 0"), Value();
+  if (node.rank(a.value) == 1 || node.rank(b.value) == 1) return productOfVectors(node, a, b);
   auto multiply = [&](Value x, Value y) { return node.op("matmul", {x, y}, {{"exact", true}}); };
   ir::SymShape left = ir::symShape(node.typeOf(a.value)), right = ir::symShape(node.typeOf(b.value));
   const ir::SymDim depth = left.back(), columns = right.back();
@@ -248,15 +272,15 @@ Value asF32(NodeContext& node, Value sum) {
   return node.cast(sum, node.builder().getF32Type());
 }
 
-/// round(sum * scale) + zero point, in the type of the zero point (input `zeroPoint`).
-void requantise(NodeContext& node, Value sum, Value scale, size_t zeroPoint) {
-  RankedTensorType type = node.inputType(zeroPoint);
+/// round(sum * scale) + zero point, in the type of the zero point (input `zeroPoint`), or of another input without one.
+void requantise(NodeContext& node, Value sum, Value scale, size_t zeroPoint, size_t otherwise) {
+  RankedTensorType type = node.inputType(node.has(zeroPoint) ? zeroPoint : otherwise);
   if (!sum || !type) return;
   ElementType to = ir::elementType(type.getElementType());
   const bool isSigned = to == ElementType::kI8;
   if (!isSigned && to != ElementType::kU8) return node.unsupported(strCat("results of type ", elementTypeName(to)));
   Value steps = node.op("round", node.op("mul", {sum, scale}));
-  steps = node.op("add", {steps, parameter(node, zeroPoint, node.rank(sum), Along::kColumns)});
+  if (Value zero = parameter(node, zeroPoint, node.rank(sum), Along::kColumns)) steps = node.op("add", {steps, zero});
   Value inside = node.op("clip", steps, {{"min", isSigned ? -128.0 : 0.0}, {"max", isSigned ? 127.0 : 255.0}});
   node.setOutput(0, node.cast(inside, type.getElementType()));
 }
@@ -277,7 +301,7 @@ void convertQLinearMatMul(NodeContext& node) {
   if (!sum) return;
   int64_t rank = node.rank(sum);
   Value scale = node.op("mul", {parameter(node, 1, rank, Along::kRows), parameter(node, 4, rank, Along::kColumns)});
-  requantise(node, sum, node.op("div", {scale, parameter(node, 6, rank, Along::kColumns)}), 7);
+  requantise(node, sum, node.op("div", {scale, parameter(node, 6, rank, Along::kColumns)}), 7, 0);
 }
 
 void convertQLinearConv(NodeContext& node) {
@@ -295,15 +319,70 @@ void convertQLinearConv(NodeContext& node) {
   }
   Value scale =
       node.op("mul", {parameter(node, 1, rank, Along::kChannels), parameter(node, 4, rank, Along::kChannels)});
-  requantise(node, asF32(node, sum), node.op("div", {scale, parameter(node, 6, rank, Along::kChannels)}), 7);
+  requantise(node, asF32(node, sum), node.op("div", {scale, parameter(node, 6, rank, Along::kChannels)}), 7, 0);
+}
+
+// ---- com.microsoft -----------------------------------------------------------------------------
+
+/// The sums as real numbers, and input `bias` on top of them, if it is given.
+void setReal(NodeContext& node, Value sum, Value aScale, size_t bScale, size_t bias) {
+  if (!sum) return;
+  Value scale = node.op("mul", {aScale, parameter(node, bScale, node.rank(sum), Along::kColumns)});
+  Value result = node.op("mul", {asF32(node, sum), scale});
+  if (node.has(bias)) result = node.op("add", {result, node.cast(node.input(bias), node.builder().getF32Type())});
+  node.setOutput(0, result);
+}
+
+/// a, b, their scales, their zero points, bias
+void convertProductToFloat(NodeContext& node) {
+  const Factor a = centred(node, 0, 4, Along::kRows), b = centred(node, 1, 5, Along::kColumns);
+  if (!a.value || !b.value) return;
+  setReal(node, product(node, a, b), parameter(node, 2, node.rank(a.value), Along::kRows), 3, 6);
+}
+
+/// a (floats), b, its scale and zero point, bias
+void convertDynamicProduct(NodeContext& node) {
+  Value real = node.input(0);
+  if (!real) return;
+  const std::vector<Value> made =
+      composedValues(node, {real}, [](compose::Emitter& e, const std::vector<hpu::Value>& in) {
+        const compose::DynamicallyQuantized own = compose::quantizedDynamically(e, e.toF32(in[0]));
+        return std::vector<hpu::Value>{e.sub(e.toF32(own.integers), e.toF32(own.zero)), own.scale};
+      });
+  const Factor b = centred(node, 1, 3, Along::kColumns);
+  if (made.size() != 2 || !b.value) return;
+  setReal(node, product(node, {made[0]}, b), made[1], 2, 4);
+}
+
+/// a, its scale and zero point, b, its scale and zero point, bias (in steps of both scales), those of the result
+void convertQuantizedGemm(NodeContext& node) {
+  const bool turnsA = node.integer("transA", 0) != 0, turnsB = node.integer("transB", 0) != 0;
+  Factor a = centred(node, 0, 2, turnsA ? Along::kColumns : Along::kRows),
+         b = centred(node, 3, 5, turnsB ? Along::kRows : Along::kColumns);
+  if (!a.value || !b.value) return;
+  if (node.rank(a.value) != 2 || node.rank(b.value) != 2) return node.invalid("needs rank-2 operands");
+  for (auto [turns, factor] : {std::pair(turnsA, &a), {turnsB, &b}})
+    if (turns) *factor = {node.transpose(factor->value, Ints{1, 0}), factor->most};
+  Value sum = product(node, a, b);
+  if (sum && node.has(6)) sum = node.op("add", {sum, node.input(6)});
+  if (!sum) return;
+  Value scale = node.op("mul", {parameter(node, 1, 2, Along::kRows), parameter(node, 4, 2, Along::kColumns)});
+  if (const double alpha = node.number("alpha", 1); alpha != 1)
+    scale = node.op("mul", {scale, node.scalarLike(scale, alpha)});
+  if (!node.has(7)) return node.setOutput(0, node.op("mul", {asF32(node, sum), scale}));
+  requantise(node, asF32(node, sum), node.op("div", {scale, parameter(node, 7, 2, Along::kColumns)}), 8, 0);
 }
 
 constexpr const char* kLimits = "8-bit operands; exact";
+constexpr const char* kDomain = "com.microsoft";
 constexpr OpRow kRows[] = {
     {"MatMulInteger", 10, kNewestOpset, convertMatMulInteger, "", kLimits},
     {"ConvInteger", 10, kNewestOpset, convertConvInteger, "", kLimits},
     {"QLinearMatMul", 10, kNewestOpset, convertQLinearMatMul, "", kLimits},
     {"QLinearConv", 10, kNewestOpset, convertQLinearConv, "", kLimits},
+    {"MatMulIntegerToFloat", 1, 1, convertProductToFloat, "", "8-bit operands; exact sums", kDomain},
+    {"DynamicQuantizeMatMul", 1, 1, convertDynamicProduct, "", "8-bit operands; exact sums", kDomain},
+    {"QGemm", 1, 1, convertQuantizedGemm, "", "8-bit operands; exact sums", kDomain},
 };
 
 }  // namespace

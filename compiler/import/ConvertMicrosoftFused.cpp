@@ -75,11 +75,23 @@ ElementType resultType(Emitter& e, hpu::Value zero, hpu::Value otherwise) {
 }
 
 /// a, its scale and zero point, b, its scale and zero point, those of the result
-void convertQuantizedBinary(NodeContext& node) {
-  const std::string op = node.mnemonic().str();
+void convertQuantizedSum(NodeContext& node) {
   composed(node, node.operands(8), [&](Emitter& e, const Values& in) -> Values {
     hpu::Value a = compose::dequantized(e, in[0], in[1], in[2]), b = compose::dequantized(e, in[3], in[4], in[5]);
-    return {compose::quantized(e, e.op(op, {a, b}), in[6], in[7], resultType(e, in[7], in[0]))};
+    return {compose::quantized(e, e.add(a, b), in[6], in[7], resultType(e, in[7], in[0]))};
+  });
+}
+
+void convertQuantizedMul(NodeContext& node) {
+  composed(node, node.operands(8), [&](Emitter& e, const Values& in) -> Values {
+    // The product of integers is exact, one factor makes steps of the result of it, and they are rounded behind the
+    // zero point: so ties are ONNX Runtime's.
+    hpu::Value one = e.scalar(1, ElementType::kF32);
+    hpu::Value product = e.mul(compose::dequantized(e, in[0], one, in[2]), compose::dequantized(e, in[3], one, in[5]));
+    hpu::Value factor = e.div(e.mul(e.reshape(in[1], {}), e.reshape(in[4], {})), e.reshape(in[6], {}));
+    hpu::Value steps = e.mul(product, factor);
+    if (in[7].handle) steps = e.add(steps, e.toF32(e.reshape(in[7], {})));
+    return {compose::quantized(e, steps, one, {}, resultType(e, in[7], in[0]))};
   });
 }
 
@@ -124,54 +136,15 @@ void convertQuantizedConcat(NodeContext& node) {
   });
 }
 
-/// a, b, their scales, their zero points, bias
-void convertProductToFloat(NodeContext& node) {
-  composed(node, node.operands(7), [&](Emitter& e, const Values& in) -> Values {
-    hpu::Value product = compose::quantizedProduct(e, in[0], in[2], in[4], in[1], in[3], in[5]);
-    return {in[6].handle ? e.add(product, e.toF32(in[6])) : product};
-  });
-}
-
-/// a (floats), b, its scale and zero point, bias
-void convertDynamicProduct(NodeContext& node) {
-  composed(node, node.operands(5), [&](Emitter& e, const Values& in) -> Values {
-    const compose::DynamicallyQuantized a = compose::quantizedDynamically(e, e.toF32(in[0]));
-    hpu::Value product = compose::quantizedProduct(e, a.integers, a.scale, a.zero, in[1], in[2], in[3]);
-    return {in[4].handle ? e.add(product, e.toF32(in[4])) : product};
-  });
-}
-
-/// a, its scale and zero point, b, its scale and zero point, bias (in steps of both scales), those of the result
-void convertQuantizedGemm(NodeContext& node) {
-  const bool turnsA = node.integer("transA", 0) != 0, turnsB = node.integer("transB", 0) != 0;
-  const double alpha = node.number("alpha", 1);
-  composed(node, node.operands(9), [&](Emitter& e, const Values& in) -> Values {
-    if (e.rank(in[0]) != 2 || e.rank(in[3]) != 2) return {e.fail("needs rank-2 operands")};
-    hpu::Value a = turnsA ? e.transpose(in[0], {1, 0}) : in[0], b = turnsB ? e.transpose(in[3], {1, 0}) : in[3];
-    hpu::Value result = compose::quantizedProduct(e, a, in[1], in[2], b, in[4], in[5]);
-    if (in[6].handle) {
-      auto scale = [&](hpu::Value v) { return numElements(e.shape(v)) == 1 ? e.reshape(v, {}) : v; };
-      result = e.add(result, e.mul(e.toF32(in[6]), e.mul(scale(in[1]), scale(in[4]))));
-    }
-    if (alpha != 1) result = e.mul(result, alpha);
-    if (!in[7].handle) return {result};
-    return {compose::quantized(e, result, in[7], in[8], resultType(e, in[8], in[0]))};
-  });
-}
-
-constexpr const char* kExact = "computed in f32, exact while sums stay below 2^24";
 constexpr OpRow kRows[] = {
     {"FusedConv", 1, 1, convertFusedConv, "", "one and two spatial dimensions", kDomain},
     {"FusedGemm", 1, 1, convertFusedGemm, "", "floats", kDomain},
-    {"QLinearAdd", 1, 1, convertQuantizedBinary, "add", "", kDomain},
-    {"QLinearMul", 1, 1, convertQuantizedBinary, "mul", "", kDomain},
+    {"QLinearAdd", 1, 1, convertQuantizedSum, "", "", kDomain},
+    {"QLinearMul", 1, 1, convertQuantizedMul, "", "", kDomain},
     {"QLinearSigmoid", 1, 1, convertQuantizedUnary, "sigmoid", "", kDomain},
     {"QLinearLeakyRelu", 1, 1, convertQuantizedUnary, "leaky_relu", "", kDomain},
     {"QLinearGlobalAveragePool", 1, 1, convertQuantizedGlobalPool, "", "", kDomain},
     {"QLinearConcat", 1, 1, convertQuantizedConcat, "", "", kDomain},
-    {"MatMulIntegerToFloat", 1, 1, convertProductToFloat, "", kExact, kDomain},
-    {"DynamicQuantizeMatMul", 1, 1, convertDynamicProduct, "", kExact, kDomain},
-    {"QGemm", 1, 1, convertQuantizedGemm, "", kExact, kDomain},
 };
 
 }  // namespace

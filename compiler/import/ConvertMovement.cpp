@@ -389,21 +389,27 @@ void convertPad(NodeContext& node) {
   }
   if (!ok) return;
   if (!pads) return node.invalid("the pads are missing");
-  if (node.opset() >= 11 && node.has(2)) {
-    std::optional<double> number = node.constantNumber(2);
-    if (!number) return node.unsupported("a padding value that is not constant");
-    if (!node.isFloat(x) && std::abs(*number) > 0x1p53)
-      return node.unsupported("a padding value beyond 2^53; a Concat with constants gives it");
-    value = *number;
+  Value given;  // A value that only the data says, or that no double holds.
+  if (node.opset() >= 11 && node.has(2) && mode == "constant") {
+    const std::optional<double> number = node.constantNumber(2);
+    if (number && (node.isFloat(x) || std::abs(*number) < 0x1p53)) {
+      value = *number;
+    } else {
+      given = node.input(2);
+      if (!given) return;
+      if (node.typeOf(given).getShape() != llvm::ArrayRef<int64_t>{} && node.typeOf(given).getNumElements() != 1)
+        return node.invalid("its padding value is not one element");
+      given = node.reshape(given, Ints());
+    }
   }
   Ints axes;
   for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
   if (node.opset() >= 18 && node.has(3)) {
-    std::optional<Ints> given = node.constantInts(3);
-    if (!given) return node.unsupported("axes that are not constant");
-    given = node.axes(*given, rank);
-    if (!given) return;
-    axes = *given;
+    std::optional<Ints> own = node.constantInts(3);
+    if (!own) return node.unsupported("axes that are not constant");
+    own = node.axes(*own, rank);
+    if (!own) return;
+    axes = *own;
   }
   if (pads->size() != 2 * axes.size())
     return node.invalid(strCat("has ", pads->size(), " pads for ", axes.size(), " dimensions"));
@@ -424,7 +430,7 @@ void convertPad(NodeContext& node) {
     x = cutDim(node, x, d, begin, end);
     if (!x) return;
   }
-  if (mode == "constant" && areNumbers) {
+  if (mode == "constant" && areNumbers && !given) {
     Ints before, behind;
     for (int64_t d = 0; d < rank; ++d) {
       before.push_back(*low[d].constant());
@@ -436,7 +442,7 @@ void convertPad(NodeContext& node) {
   }
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
     return node.unsupported("mode '" + mode + "'");
-  Value filled = mode == "constant" ? node.scalarLike(x, value) : Value();
+  Value filled = given ? given : mode == "constant" ? node.scalarLike(x, value) : Value();
   for (int64_t d = 0; d < rank; ++d) x = padDim(node, x, d, low[d], high[d], mode, filled);
   node.setOutput(0, x);
 }

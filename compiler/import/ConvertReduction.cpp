@@ -43,18 +43,19 @@ void convertReduce(NodeContext& node) {
   if (!axes) return;
   if (node.elementOf(x).isInteger(1)) return node.unsupported("bool elements");
   llvm::StringRef op = node.def().op;
-  if (!node.isFloat(x) && (op == "ReduceL2" || op.starts_with("ReduceLog")))
-    return node.unsupported("integer elements");
+  if (!node.isFloat(x) && op == "ReduceLogSumExp") return node.unsupported("integer elements");
   // Of powers, and between a sum and what is made of it, nothing is stored narrow.
   Value result, wide = node.widened(x);
+  // Sums of integers are exact; what is made of them is truncated.
+  auto real = [&](Value sum) { return node.isFloat(x) ? sum : node.cast(sum, node.builder().getF64Type()); };
   if (op == "ReduceL1") {
     result = reduce(node, "reduce_sum", node.op("abs", x), *axes, keepdims);
   } else if (op == "ReduceL2") {
-    result = node.op("sqrt", reduce(node, "reduce_sum", node.op("mul", {wide, wide}), *axes, keepdims));
+    result = node.op("sqrt", real(reduce(node, "reduce_sum", node.op("mul", {wide, wide}), *axes, keepdims)));
   } else if (op == "ReduceSumSquare") {
     result = reduce(node, "reduce_sum", node.op("mul", {wide, wide}), *axes, keepdims);
   } else if (op == "ReduceLogSum") {
-    result = node.op("log", reduce(node, "reduce_sum", wide, *axes, keepdims));
+    result = node.op("log", real(reduce(node, "reduce_sum", wide, *axes, keepdims)));
   } else if (op == "ReduceLogSumExp") {
     // Around the maximum, so that exp does not overflow; around 0 where the maximum is not finite.
     auto shift = [&](bool keeps) -> Value {
@@ -186,9 +187,9 @@ constexpr OpRow kRows[] = {
     {"ReduceMin", 1, kNewestOpset, convertReduce, "reduce_min", "constant axes, no bool"},
     {"ReduceProd", 1, kNewestOpset, convertReduce, "reduce_prod", "constant axes, no bool"},
     {"ReduceL1", 1, kNewestOpset, convertReduce, "", "constant axes, no bool"},
-    {"ReduceL2", 1, kNewestOpset, convertReduce, "", "constant axes, floats"},
+    {"ReduceL2", 1, kNewestOpset, convertReduce, "", "constant axes, no bool"},
     {"ReduceSumSquare", 1, kNewestOpset, convertReduce, "", "constant axes, no bool"},
-    {"ReduceLogSum", 1, kNewestOpset, convertReduce, "", "constant axes, floats"},
+    {"ReduceLogSum", 1, kNewestOpset, convertReduce, "", "constant axes, no bool"},
     {"ReduceLogSumExp", 1, kNewestOpset, convertReduce, "", "constant axes, floats"},
     {"Softmax", 1, kNewestOpset, convertSoftmax, "softmax"},
     {"LogSoftmax", 1, kNewestOpset, convertSoftmax, "log_softmax"},

@@ -3,6 +3,8 @@
 // once for each iteration that may run. What is known at import decides there: a branch that is not taken leaves no
 // ops. Where only the device knows, both branches or all possible iterations are computed, and it chooses what counts;
 // a result of as many rows as there were iterations is then as large as the data says (DataSizes.h).
+#include <cmath>
+
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/DataSizes.h"
@@ -23,29 +25,67 @@ namespace {
 /// Of a loop that is unrolled.
 constexpr int64_t kMostIterations = 4096;
 
-/// What an integer of one element is at most, as far as the ops that make it say.
-int64_t mostOf(Value value) {
-  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+/// Ops that are looked at one behind the other.
+constexpr int kMostDeep = 12;
+
+int64_t mostOf(Value value, int depth = 0);
+
+/// The index of an element along `axis` is less than its size.
+int64_t mostIndex(Value x, int64_t axis) {
+  const int64_t size = cast<RankedTensorType>(x.getType()).getDimSize(axis);
+  return ShapedType::isDynamic(size) ? kAny : size - 1;
+}
+
+/// Of floats to integers it ends at the type's limits, and NaN becomes 0; to integers of fewer bits it wraps.
+int64_t mostOfCast(ir::CastOp op, int depth) {
+  Type from = getElementTypeOrSelf(op.getX().getType()), to = getElementTypeOrSelf(op.getType());
+  if (from.isInteger(1)) return 1;
+  const int64_t most = mostOf(op.getX(), depth);
+  if (isa<FloatType>(to)) return most;
+  if (isa<FloatType>(from)) return std::max<int64_t>(most, 0);
+  auto before = dyn_cast<IntegerType>(from), after = dyn_cast<IntegerType>(to);
+  const bool keeps =
+      before && after && !before.isUnsigned() && !after.isUnsigned() && after.getWidth() >= before.getWidth();
+  return keeps ? most : kAny;
+}
+
+/// What each element of a tensor is at most (of floats: rounded up), as far as the ops that make it say.
+int64_t mostOf(Value value, int depth) {
   Operation* op = value.getDefiningOp();
-  if (!op) return kAny;
+  if (!op || depth++ > kMostDeep) return kAny;
+  auto upTo = [](double number) { return number < 0x1p53 ? static_cast<int64_t>(std::ceil(number)) : kAny; };
+  auto mostOfOperands = [&](unsigned first) {
+    int64_t most = std::numeric_limits<int64_t>::min();
+    for (Value operand : op->getOperands().drop_front(first)) most = std::max(most, mostOf(operand, depth));
+    return most;
+  };
   if (auto constant = dyn_cast<ir::ConstantOp>(op)) {
     StatusOr<Tensor> elements = interp::tensorOf(constant.getValue());
-    return elements.ok() && elements->count() == 1 && numerics::isInteger(elements->type().element)
-               ? elements->integer(0)
-               : kAny;
+    if (!elements.ok() || elements->count() == 0 || elements->count() > 4096) return kAny;
+    int64_t most = std::numeric_limits<int64_t>::min();
+    for (int64_t i = 0; i < elements->count(); ++i) {
+      const bool isWhole = numerics::isInteger(elements->type().element);
+      most = std::max(most, isWhole ? elements->integer(i) : upTo(std::max(elements->number(i), -0x1p53)));
+    }
+    return most;
   }
-  if (isa<ir::MinOp>(op)) return std::min(mostOf(op->getOperand(0)), mostOf(op->getOperand(1)));
-  if (auto clip = dyn_cast<ir::ClipOp>(op); clip && clip.getMax().convertToDouble() < 0x1p53)
-    return std::min(mostOf(clip.getX()), static_cast<int64_t>(clip.getMax().convertToDouble()));
-  if (isa<ir::ReshapeOp>(op)) return mostOf(op->getOperand(0));
-  if (isa<ir::CastOp>(op)) {
-    auto from = dyn_cast<IntegerType>(getElementTypeOrSelf(op->getOperand(0).getType()));
-    if (from && from.getWidth() == 1) return 1;
-    auto to = dyn_cast<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType()));
-    // To fewer bits it wraps.
-    const bool keeps = from && to && !from.isUnsigned() && !to.isUnsigned() && to.getWidth() >= from.getWidth();
-    return keeps ? mostOf(op->getOperand(0)) : kAny;
+  if (isa<ir::MinOp>(op)) return std::min(mostOf(op->getOperand(0), depth), mostOf(op->getOperand(1), depth));
+  if (isa<ir::MaxOp, ir::ConcatOp>(op)) return mostOfOperands(0);
+  if (isa<ir::WhereOp>(op)) return mostOfOperands(1);
+  if (auto clip = dyn_cast<ir::ClipOp>(op))
+    return std::min(mostOf(clip.getX(), depth), upTo(clip.getMax().convertToDouble()));
+  if (auto index = dyn_cast<ir::ArgMaxOp>(op)) return mostIndex(index.getX(), index.getAxis());
+  if (auto mod = dyn_cast<ir::ModOp>(op); mod && isa<IntegerType>(getElementTypeOrSelf(mod.getType()))) {
+    // Its sign is that of the divisor.
+    const int64_t divisor = mostOf(op->getOperand(1), depth);
+    return divisor == kAny ? kAny : std::max<int64_t>(divisor - 1, 0);
   }
+  if (isa<ir::ReshapeOp, ir::SliceOp, ir::ExpandOp, ir::TransposeOp, ir::ReduceMaxOp, ir::ReduceMinOp, ir::FloorOp,
+          ir::RoundOp, ir::CeilOp>(op))
+    return mostOf(op->getOperand(0), depth);
+  if (auto cast = dyn_cast<ir::CastOp>(op)) return mostOfCast(cast, depth);
   return kAny;
 }
 

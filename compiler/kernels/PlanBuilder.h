@@ -141,6 +141,9 @@ int hostVectorDim(const KernelPlan& plan);
 /// Chooses what the host's code keeps in tables and rows; the last step of finishPlan.
 void planHostTables(KernelPlan& plan);
 
+bool isBitcast(const Prim& prim);
+/// Reads that cover both.
+void uniteReads(std::vector<SymDimRead>& all, const std::vector<SymDimRead>& more);
 /// +1 and -1 where a number has that sign, or is 0, for all sizes; 0 where that is not known. 0 itself counts as +1.
 int signOf(const SymInt& number);
 

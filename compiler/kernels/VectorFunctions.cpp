@@ -128,16 +128,37 @@ Value VectorMath::log(Value x) {
 }
 
 Value VectorMath::tanh(Value x) {
-  // tanh x = (e^2x - 1) / (e^2x + 1); beyond 9.1 (f64: 19.1) it is 1 to the last bit.
+  // tanh x = E / (E + 1) with E = (e^2x - 1) / 2; beyond 9.1 (f64: 19.1) it is 1 to the last bit.
   Value limit = num(x, isWide(x) ? 19.1 : 9.1);
   Value clamped = fastMin(limit, fastMax(neg(limit), x));
-  Value em1 = expm1(add(clamped, clamped));
-  return divF(em1, add(em1, num(x, 2.0)));  // expm1 keeps the sign of 0.
+  if (isWide(x)) {
+    Value em1 = expm1(add(clamped, clamped));
+    return divF(em1, add(em1, num(x, 2.0)));  // expm1 keeps the sign of 0.
+  }
+  // As in expm1, of halves: 2x = n ln2 + 2h, and (e^2h - 1) / 2 = h + h^2 P(h). Nothing overflows.
+  Value n = roundEven(mul(clamped, num(x, 2 * kLog2E)));
+  Value h = fma(n, num(x, -kLn2Low / 2), fma(n, num(x, -kLn2High / 2), clamped));
+  Value p = horner(h, {2 * 0.5000000069711167, 4 * 0.16666532835587994, 8 * 0.04166625047051639,
+                       16 * 0.00836792312752875, 32 * 0.0013948766042126276});
+  Value q = fma(mul(p, h), h, h);
+  Value scale = bitcast(shl(add(toInt(n, i32()), constantInt(shaped(x, i32()), 127)), 23), f32());
+  Value e = fma(q, scale, fma(scale, num(x, 0.5), num(x, -0.5)));
+  return keepZero(x, divF(e, add(e, num(x, 1.0))));
 }
 
 Value VectorMath::sigmoid(Value x) {
   Value one = num(x, 1.0);
-  return divF(one, add(one, expAtLeastTiny(neg(x))));
+  if (isWide(x)) return divF(one, add(one, wideExp(neg(x))));
+  // e^-x as in expAtLeastTiny, with the signs in the constants: x = n ln2 + r, e^-x = 2^-n e^-r.
+  Value clamped = fastMin(num(x, 87.33), x);  // NaN passes: the second operand wins.
+  Value n = roundEven(mul(clamped, num(x, kLog2E)));
+  Value r = expRemainder(clamped, n);
+  Value p = horner(r, {0.49999992629312895, -0.16666508714586897, 0.041668528324418946, -0.00837013502481725,
+                       0.0013811660057736468});
+  p = fma(fma(p, r, num(r, -1.0)), r, one);
+  Value e = bitcast(sub(bitcast(p, i32()), shl(toInt(n, i32()), 23)), f32());
+  e = select(compare(Cmp::Lt, x, num(x, -kExpLargest)), num(x, INFINITY), e);
+  return divF(one, add(one, e));
 }
 
 Value VectorMath::erfcExponent(Value t) {
@@ -196,6 +217,7 @@ Value VectorMath::atan(Value x) {
 }
 
 Value VectorMath::erfInv(Value x) {
+  if (isWide(x)) return wideErfInv(x);
   // x P(w) with w = -log(1 - x^2): polynomials of w, and of its root where w is large.
   Value one = num(x, 1.0);
   Value w = neg(log(mul(sub(one, x), add(one, x))));

@@ -195,6 +195,7 @@ class VectorMath {
   Value wideLog(Value x);
   Value wideErfcExponent(Value t);
   Value wideErf(Value x);
+  Value wideErfInv(Value x);
   Value wideGelu(Value x);
   Value wideAtan(Value x);
   Value wideSinOrCos(Value x, bool cosine);

@@ -124,6 +124,24 @@ Value VectorMath::wideErf(Value x) {
   return copySign(*this, abs(wideExpm1(wideErfcExponent(t))), x);
 }
 
+Value VectorMath::wideErfInv(Value x) {
+  // Winitzki's approximation, which is good to two or three digits, and Halley's steps, each of which trebles them.
+  // What is missing of a is taken from erfc where erf is close to 1.
+  Value one = num(x, 1.0), a = abs(x), rest = sub(one, a);
+  Value l = wideLog(mul(rest, add(one, a)));
+  Value b = fma(l, num(x, 0.5), num(x, 2 / (M_PI * 0.147))), c = mul(l, num(x, -1 / 0.147));
+  Value y = sqrt(divF(c, add(sqrt(fma(b, b, c)), b)));
+  Value isLarge = compare(Cmp::Gt, a, num(x, 0.5));
+  for (int step = 0; step < 3; ++step) {
+    Value exponent = wideErfcExponent(y);
+    Value missing = select(isLarge, sub(wideExp(exponent), rest), add(a, wideExpm1(exponent)));
+    Value newton = mul(mul(missing, wideExp(mul(y, y))), num(x, 0.88622692545275801));
+    y = add(y, divF(newton, sub(one, mul(y, newton))));
+  }
+  y = select(compare(Cmp::Eq, a, one), num(x, INFINITY), y);
+  return copySign(*this, select(compare(Cmp::Le, a, one), y, num(x, NAN)), x);
+}
+
 Value VectorMath::wideGelu(Value x) {
   Value t = fastMin(num(x, 40.0), abs(mul(x, num(x, 0.70710678118654752))));
   Value tail = wideExp(wideErfcExponent(t));

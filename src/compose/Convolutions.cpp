@@ -84,8 +84,8 @@ Value convolutionDataGradient(Emitter& c, Value dy, Value w, const ConvWindow& c
   int64_t perGroup = ws[4] / conv.groups;
   Value weights = c.reshape(w, {ws[0], ws[1], ws[2], ws[3], conv.groups, perGroup});
   weights = c.reshape(c.transpose(weights, {4, 0, 5, 3, 1, 2}), {ws[4] * ws[0], ws[3], ws[1], ws[2]});
-  Ints pads(4), outputPadding(2);
-  std::array<int64_t, 2> cutBefore{}, cutAfter{};
+  std::array<int64_t, 4> pads{};
+  std::array<int64_t, 2> outputPadding{}, cutBefore{}, cutAfter{};
   for (size_t d = 0; d < 2; ++d) {
     // What a negative padding cut off x has no gradient: computed without it, and zeros put back.
     cutBefore[d] = std::max<int64_t>(0, -conv.before[d + 1]);
@@ -95,15 +95,40 @@ Value convolutionDataGradient(Emitter& c, Value dy, Value w, const ConvWindow& c
     int64_t extent = conv.stride[d + 1] * (y[d + 2] - 1) + conv.span(d + 1) - pads[d] - pads[d + 2];
     outputPadding[d] = x[d + 2] - cutBefore[d] - cutAfter[d] - extent;
   }
-  Value v = c.op("conv_transpose2d", {c.transpose(channels, {0, 3, 1, 2}), weights},
-                 {{"strides", Ints{conv.stride[1], conv.stride[2]}},
-                  {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
-                  {"pads", pads},
-                  {"output_padding", outputPadding},
-                  {"groups", conv.groups}});
+  Value v = convolveTransposed(c, c.transpose(channels, {0, 3, 1, 2}), weights, {conv.stride[1], conv.stride[2]},
+                               {conv.dilation[1], conv.dilation[2]}, pads, outputPadding, conv.groups);
   v = c.transpose(v, {0, 2, 3, 1});
   for (size_t d = 0; d < 2; ++d) v = fit(c, v, static_cast<int64_t>(d) + 1, cutBefore[d], cutAfter[d]);
   return c.reshape(v, x);
+}
+
+Value convolveTransposed(Emitter& c, Value x, Value w, const std::array<int64_t, 2>& strides,
+                         const std::array<int64_t, 2>& dilations, const std::array<int64_t, 4>& pads,
+                         const std::array<int64_t, 2>& outputPadding, int64_t groups) {
+  auto list = [](const auto& numbers) { return Ints(numbers.begin(), numbers.end()); };
+  if (!x.handle || !w.handle) return {};
+  if (c.element(x) != ElementType::kF64)
+    return c.op("conv_transpose2d", {x, w},
+                {{"strides", list(strides)},
+                 {"dilations", list(dilations)},
+                 {"pads", list(pads)},
+                 {"output_padding", list(outputPadding)},
+                 {"groups", groups}});
+  // [G * C', K', R, S] -> [G * K', C', R, S], from the last tap to the first.
+  const Shape ws = c.shape(w);
+  if (ws.size() != 4 || c.rank(x) != 4 || groups < 1 || ws[0] % groups != 0) return c.fail("needs rank-4 operands");
+  Value turned = c.reshape(w, {groups, ws[0] / groups, ws[1], ws[2], ws[3]});
+  turned = c.reshape(c.transpose(turned, {0, 2, 1, 3, 4}), {groups * ws[1], ws[0] / groups, ws[2], ws[3]});
+  turned = c.slice(turned, {0, 0, ws[2] - 1, ws[3] - 1}, c.shape(turned), {1, 1, -1, -1});
+  std::array<int64_t, 2> before{}, after{};
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t reach = dilations[d] * (ws[d + 2] - 1);
+    before[d] = reach - pads[d];
+    after[d] = reach - pads[d + 2] + outputPadding[d];
+  }
+  Pads around = padsOf(c, c.spread(x, {1, 1, strides[0], strides[1]}), 2, 3, before, after);
+  return c.op("conv2d", {around.value, turned},
+              {{"strides", Ints{1, 1}}, {"dilations", list(dilations)}, {"pads", around.list}, {"groups", groups}});
 }
 
 Value convolutionWeightGradient(Emitter& c, Value dy, Value x, const ConvWindow& conv, const Shape& w) {

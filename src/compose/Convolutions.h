@@ -23,6 +23,11 @@ Value convolve(Emitter& c, Value x, Value w, const ConvWindow& conv, const Shape
 /// dX, of sizes `x`: a transposed convolution of dY. Along the depth dY is spread by the stride and its taps become
 /// channels.
 Value convolutionDataGradient(Emitter& c, Value dy, Value w, const ConvWindow& conv, const Shape& x);
+/// hpu.conv_transpose2d of x [N, C, H, W] and w [C, K/groups, R, S], with its attributes. Where no MME has the type
+/// (f64) it is a convolution of x spread by the strides, with the weights turned around.
+Value convolveTransposed(Emitter& c, Value x, Value w, const std::array<int64_t, 2>& strides,
+                         const std::array<int64_t, 2>& dilations, const std::array<int64_t, 4>& pads,
+                         const std::array<int64_t, 2>& outputPadding, int64_t groups);
 /// dW, of sizes `w`: a convolution of X with dY in the role of the weights; batch and depth are what it sums over.
 Value convolutionWeightGradient(Emitter& c, Value dy, Value x, const ConvWindow& conv, const Shape& w);
 

@@ -82,6 +82,15 @@ def cases():
         yield (f"Loop, {count} times by the device, 6 at most",
                [node("Min", ["m", "six"], ["n0"]), node("Loop", ["n0", ""], ["y"], body=count_down(False))],
                {"x": x, "limit": np.float32(-1e9), "m": np.array(count)}, {"y": F}, {"six": np.array(6)}, {"v": y})
+    for name, bound, given in (
+            ("ArgMax", [node("ArgMax", ["scores"], ["n0"], axis=0, keepdims=0)], {"scores": np.float32([1, 5, 2, 9, 3])}),
+            ("Mod", [node("Mod", ["m", "six"], ["n0"])], {"m": np.array(23)}),
+            ("Clip", [node("Clip", ["m", "", "six"], ["n0"])], {"m": np.array(9)}),
+            ("a Clip of floats", [node("Clip", ["m", "", "real"], ["r"]), node("Floor", ["r"], ["whole"]), node("Cast", ["whole"], ["n0"], to=I)], {"m": np.float32(4.7)}),
+            ("a Max of bounded ones", [node("ArgMax", ["scores"], ["a"], axis=0, keepdims=0), node("Mod", ["m", "six"], ["b"]), node("Max", ["a", "b"], ["n0"])],
+             {"m": np.array(8), "scores": np.float32([1, 5, 2, 9, 3])})):
+        yield (f"Loop, as often as {name} says", [*bound, node("Loop", ["n0", ""], ["y"], body=count_down(False))],
+               {"x": x, "limit": np.float32(-1e9), **given}, {"y": F}, {"six": np.array(6), "real": np.float32(5.5)}, {"v": y})
     append = body([node("Concat", ["v", "x"], ["v2"], axis=0), node("Identity", ["c"], ["c2"])],
                   [info("i", I, []), info("c", B, []), info("v")], [info("c2", B, []), info("v2")])
     yield "Loop, a value that grows", [node("Loop", ["n", ""], ["y"], body=append)], {"x": x}, {"y": F}, {"n": np.array(3)}, {"v": y}

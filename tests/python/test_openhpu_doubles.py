@@ -39,6 +39,20 @@ def convolved(x, w, groups=1, stride=1, pad=0):
     return y
 
 
+def transposed(x, w, groups, stride, pads, dilation, more, only_width=False):
+    """Each input adds its window to the result, of which the pads are cut off."""
+    tall = 1 if only_width else stride
+    height, width = ((size - 1) * step + dilation * (kernel - 1) + 1 + more for size, kernel, step in zip(x.shape[2:], w.shape[2:], (tall, stride)))
+    y = np.zeros((x.shape[0], w.shape[1] * groups, height, width))
+    into, out = x.shape[1] // groups, w.shape[1]
+    for g in range(groups):
+        for i in range(w.shape[2]):
+            for j in range(w.shape[3]):
+                part = np.einsum("nchw,co->nohw", x[:, g * into:(g + 1) * into], w[g * into:(g + 1) * into, :, i, j])
+                y[:, g * out:(g + 1) * out, i * dilation:i * dilation + tall * x.shape[2]:tall, j * dilation:j * dilation + stride * x.shape[3]:stride] += part
+    return y[:, :, pads[0]:height - pads[2], pads[1]:width - pads[3]]
+
+
 def cases():
     """(name, op, inputs, attributes, expected, constants, tolerance)"""
     x, y = noise(7, 33), noise(7, 33)
@@ -64,6 +78,14 @@ def cases():
             if name in ("Sinh", "Cosh", "Asinh", "Softplus", "Asin", "Acos", "Atanh"):
                 values = np.clip(noise(200) * 3, -0.999, 0.999) if name in ("Asin", "Acos", "Atanh") else noise(200) * 30
             yield name, name, [values], {}, function(values), (), tolerance
+        far = np.concatenate([10.0 ** RNG.uniform(0, 20, 300), [1e154, 1e300, np.inf, 9.9e3, 1.01e4, 1e8, 1e9]])
+        yield "Asinh, far out", "Asinh", [far * RNG.choice([-1, 1], far.shape)], {}, None, (), 4e-15
+        yield "Acosh, far out", "Acosh", [far], {}, np.arccosh(far), (), 4e-15
+        ends = np.array([[np.inf, 1, 2], [-np.inf, 1, 2], [-np.inf, -np.inf, -np.inf], [np.inf, -np.inf, 0], [np.inf, np.inf, 1], [np.nan, 1, np.inf], [1e308, -1e308, 3]])
+        for t in (np.float64, np.float32):
+            short = np.clip(ends, -3e38, 3e38) if t == np.float32 else ends
+            short = np.where(np.isinf(ends), ends, short).astype(t)
+            yield f"ReduceLogSumExp, infinities, {t.__name__}", "ReduceLogSumExp", [short], {"axes": [1]}, np.logaddexp.reduce(short.astype(np.float64), 1, keepdims=True).astype(t), (), 1e-6
         values = noise(300) * 20
         yield "Gelu", "Gelu", [values], {}, values * np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in values]), (), 1e-13
         base, exponent = np.abs(wide), RNG.choice([0.5, 2.0, -3.0, 17.25, -0.1, 0.0, 1.0, np.inf, -np.inf], wide.shape)
@@ -104,6 +126,18 @@ def cases():
         image, weights = noise(2, 6, 8, 7), noise(out, 6 // groups, 3, 3)
         yield f"Conv {groups} {out}", "Conv", [image, weights], {"group": groups}, convolved(image, weights, groups), (), 1e-13
         yield f"Conv {groups} {out}, padded", "Conv", [image, weights], {"group": groups, "pads": [1] * 4, "strides": [2, 2]}, convolved(image, weights, groups, 2, 1), (1,), 1e-13
+    for groups, inputs, stride, pads, dilation, more in ((1, 4, 1, (0, 0, 0, 0), 1, 0), (2, 4, 2, (1, 0, 1, 2), 1, 1), (3, 3, 3, (0, 1, 0, 1), 2, 2), (1, 2, 2, (4, 4, 4, 4), 1, 0)):
+        image, weights = noise(2, inputs, 5, 4), noise(inputs, 3, 3, 3)
+        attributes = {"group": groups, "strides": [stride] * 2, "pads": list(pads), "dilations": [dilation] * 2, "output_padding": [more] * 2}
+        yield f"ConvTranspose {groups} {inputs} {stride}", "ConvTranspose", [image, weights], attributes, transposed(image, weights, groups, stride, pads, dilation, more), (1,), 1e-13
+    line, weights = noise(2, 3, 6), noise(3, 2, 4)
+    yield "ConvTranspose, a line", "ConvTranspose", [line, weights, noise(2) * 0 + 1], {"strides": [2]}, transposed(line[:, :, None], weights[:, :, None], 1, 2, (0, 0, 0, 0), 1, 0, only_width=True)[:, :, 0] + 1, (), 1e-13
+    volume, weights = noise(1, 2, 3, 4, 3), noise(2, 3, 2, 2, 2)
+    by_depth = np.zeros((1, 3, 6, 8, 6))
+    for d in range(3):
+        for q in range(2):
+            by_depth[:, :, 2 * d + q] += transposed(volume[:, :, d], weights[:, :, q], 1, 2, (0, 0, 0, 0), 1, 0)
+    yield "ConvTranspose of volumes", "ConvTranspose", [volume, weights], {"strides": [2] * 3}, by_depth, (), 1e-13
     image = noise(1, 3, 6, 8)
     pools = image.reshape(1, 3, 3, 2, 4, 2)
     yield "MaxPool", "MaxPool", [image], {"kernel_shape": [2, 2], "strides": [2, 2]}, pools.max((3, 5)), (), exact
@@ -128,7 +162,7 @@ def cases():
     yield "Expand", "Expand", [x, np.array([2, 7, 33])], {}, np.broadcast_to(x, (2, 7, 33)), (1,), exact
 
 
-COMPARISONS = {"Less": np.less, "Greater": np.greater, "Equal": np.equal, "Einsum": lambda x: np.diag(x)}
+COMPARISONS = {"Less": np.less, "Greater": np.greater, "Equal": np.equal, "Einsum": lambda x: np.diag(x), "Asinh": np.arcsinh}
 
 
 def check(op, inputs, attributes, expected, constants, tolerance):
@@ -153,7 +187,7 @@ def check(op, inputs, attributes, expected, constants, tolerance):
     with np.errstate(all="ignore"):
         same = (found == expected) | ((found != found) & (expected != expected))
         if expected.dtype.kind == "f":
-            scale = np.abs(expected) if op not in ("MatMul", "Gemm", "Conv", "ReduceSum", "ReduceMean", "CumSum", "LogSoftmax", "LayerNormalization", "Gelu") else np.maximum(np.abs(expected), 1)
+            scale = np.abs(expected) if op not in ("MatMul", "Gemm", "Conv", "ConvTranspose", "ReduceSum", "ReduceMean", "CumSum", "LogSoftmax", "LayerNormalization", "Gelu") else np.maximum(np.abs(expected), 1)
             same |= np.abs(found - expected) <= tolerance * scale + 2.0 ** -1073 * (tolerance > 0)
     if same.all():
         return None

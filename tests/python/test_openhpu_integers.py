@@ -133,6 +133,23 @@ def cases():
                 centred = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
                 yield f"MatMulInteger {left} {right} {depth} zeros", "MatMulInteger", [a, b, za, zb], {}, centred.astype(np.int32), (), 17
                 yield f"MatMulInteger {left} {right} {depth} constant", "MatMulInteger", [a, b, za, zb], {}, centred.astype(np.int32), (1, 3), 17
+            row, column = numbers(left, 300), numbers(right, 300)
+            matrix, zero = numbers(right, 300, 7), np.array(np.iinfo(left).max, left)
+            moved = row.astype(np.int64) - zero
+            yield f"MatMulInteger {left} {right}, a row", "MatMulInteger", [row, matrix, zero], {}, (moved @ matrix.astype(np.int64)).astype(np.int32), (2,), 17
+            yield f"MatMulInteger {left} {right}, a column", "MatMulInteger", [numbers(left, 1, 300) * 0 + row, column], {}, (row.astype(np.int64) @ column)[None].astype(np.int32), (), 17
+            yield f"MatMulInteger {left} {right}, vectors", "MatMulInteger", [row, column, zero], {}, np.array(moved @ column.astype(np.int64), np.int32), (2,), 17
+    yield from products_of_microsoft()
+    yield from paddings()
+    base = np.array([4, 10 ** 12, 3, -7, (1 << 31) + 1, 10, 2, 94906267, -5, 0, 1 << 40, 7])
+    exponent = np.array([0.5, 0.5, 2.5, 3.0, 1.5, 15.0, 62.0, 2.0, -1.0, 0.0, 1.25, 20.5], np.float32)
+    yield "Pow int64, f32 exponents", "Pow", [base, exponent], {}, np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(np.int64), (), 17
+    for t in WIDE:
+        x = small(t, -2000, 2000, 7, 33)
+        for axes in ([0], [1]):
+            squares = (x.astype(np.int64) ** 2).sum(axes[0], keepdims=True)
+            yield f"ReduceL2 {t} {axes}", "ReduceL2", [x], {"axes": axes}, np.sqrt(squares.astype(np.float64)).astype(t), (), 17
+            yield f"ReduceLogSum {t} {axes}", "ReduceLogSum", [np.abs(x) + 1], {"axes": axes}, np.log((np.abs(x) + 1).sum(axes[0], keepdims=True).astype(np.float64)).astype(t), (), 17
     for channels, groups in ((3, 1), (40, 1), (64, 2)):
         x, w = numbers("uint8", 2, channels, 6, 5), numbers("int8" if groups == 1 else "uint8", 8, channels // groups, 3, 3)
         x[0], w[0] = 255, np.iinfo(w.dtype).max
@@ -146,6 +163,55 @@ def cases():
         yield f"ConvInteger {channels} {groups}", "ConvInteger", [x, w, np.array(3, np.uint8)], {"group": groups}, expected.astype(np.int32), (), 17
 
 
+def products_of_microsoft():
+    """Sums beyond 2^24, which f32 does not hold, that nearly cancel."""
+    scale, step = np.float32(0.25), np.array([0.5, 0.03125, 1], np.float32)
+    for depth in (40, 1031, 3001):
+        a = np.full((4, depth), 255, np.uint8)
+        a[1:] = numbers("uint8", 3, depth)
+        for right in ("int8", "uint8"):
+            b, zero = numbers(right, depth, 3), np.array(3, right)
+            b[:, 0] = np.iinfo(right).max
+            sums = a.astype(np.int64) @ (b.astype(np.int64) - int(zero))
+            expected = sums.astype(np.float32) * (scale * step)
+            yield f"MatMulIntegerToFloat {right} {depth}", "MatMulIntegerToFloat", [a, b, scale, step, np.array(0, np.uint8), zero], {}, expected, (2, 3, 4, 5), 17
+            bias = np.array([1, -2, 0.5], np.float32)
+            yield f"MatMulIntegerToFloat {right} {depth}, constant, a bias", "MatMulIntegerToFloat", [a, b, scale, step, np.array(0, np.uint8), zero, bias], {}, expected + bias, (1, 2, 3, 4, 5), 17
+            real = (RNG.standard_normal((4, depth)) * 50).astype(np.float32)
+            real[0], real[0, 0] = 255, -1  # The steps are nearly whole ones.
+            low, high = np.minimum(real.min(), np.float32(0)), np.maximum(real.max(), np.float32(0))
+            width = (high - low) / np.float32(255)
+            zero_a = np.clip(np.round(-low / width), 0, 255)
+            steps = np.clip(np.round(real / width) + zero_a, 0, 255)
+            sums = (steps - zero_a).astype(np.int64) @ (b.astype(np.int64) - int(zero))
+            yield f"DynamicQuantizeMatMul {right} {depth}", "DynamicQuantizeMatMul", [real, b, step, zero], {}, sums.astype(np.float32) * (width * step), (1, 2, 3), 17
+            tall = np.array([[70000, -5, 1 << 24]], np.int32)
+            exact = ((a.astype(np.int64) - 7) @ (b.astype(np.int64) - int(zero)) + tall).astype(np.float32) * (np.float32(0.125) * step)
+            for turned in (0, 1):
+                operands = [a.T.copy() if turned else a, np.float32(0.125), np.array(7, np.uint8), b.T.copy() if turned else b, step, zero, tall]
+                yield f"QGemm {right} {depth}, turned {turned}", "QGemm", operands, {"transA": turned, "transB": turned}, exact, (1, 2, 4, 5), 17
+    # Many ties of u8, which follow from one factor.
+    a, b = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+    scales = [np.float32(0.1), np.float32(0.3), np.float32(0.06)]
+    products = (a.astype(np.int64) - 128) * (b.astype(np.int64) - 100)
+    expected = np.round(products.astype(np.float32) * (scales[0] * scales[1] / scales[2]) + np.float32(9))  # As ONNX Runtime does it.
+    yield "QLinearMul", "QLinearMul", [a, scales[0], np.array(128, np.uint8), b, scales[1], np.array(100, np.uint8), scales[2], np.array(9, np.uint8)], {}, np.clip(expected, 0, 255).astype(np.uint8), (1, 2, 4, 5, 6, 7), 17
+
+
+def paddings():
+    around = np.array([1, 0, 2, 3])
+    for t in ALL:
+        x = numbers(t, 3, 5)
+        for value in {np.iinfo(t).max, np.iinfo(t).min, 5}:
+            padded = np.pad(x, ((1, 2), (0, 3)), constant_values=value)
+            number = np.array(value, t)
+            yield f"Pad {t}, {value}", "Pad", [x, around, number], {}, padded, (1, 2), 17
+            yield f"Pad {t}, {value} of the data", "Pad", [x, around, number], {}, padded, (1,), 17
+    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    yield "Pad float32, a value of the data", "Pad", [x, np.array([1, -1, 0, 3]), np.float32(0.1)], {}, np.pad(x[:, 1:], ((1, 0), (0, 3)), constant_values=np.float32(0.1)), (1,), 17
+
+
+MICROSOFT = ("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm", "QLinearMul")
 COMPARISONS = {"Less": np.less, "LessOrEqual": np.less_equal, "Greater": np.greater, "GreaterOrEqual": np.greater_equal, "Equal": np.equal}
 
 
@@ -154,11 +220,11 @@ def model_of(op, inputs, attributes, constants, opset, output):
     outputs = ["y", "where"] if op == "TopK" else ["y"]
     given = {name: value for i, (name, value) in enumerate(zip(names, inputs)) if i not in constants}
     graph = helper.make_graph(
-        [helper.make_node(op, names, outputs, **attributes)], "graph",
+        [helper.make_node(op, names, outputs, domain="com.microsoft" if op in MICROSOFT else "", **attributes)], "graph",
         [helper.make_tensor_value_info(name, ONNX[str(value.dtype)], value.shape) for name, value in given.items()],
         [helper.make_tensor_value_info("y", output, None)],
         [helper.make_tensor(names[i], ONNX[str(inputs[i].dtype)], inputs[i].shape, inputs[i].tobytes(), raw=True) for i in constants])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), given
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8), given
 
 
 def check(op, inputs, attributes, expected, constants, opset):

@@ -111,3 +111,56 @@ func.func @widens(%x: tensor<4x64xbf16>, %y: tensor<4x64xbf16>) -> (tensor<4x64x
   %5 = hpu.mul %4, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
   return %5, %0 : tensor<4x64xf32>, tensor<4x64xbf16>
 }
+
+// A unit also takes what its members read: the gates of one step of an LSTM are one kernel, with two results.
+// CHECK-LABEL: func.func @producers(
+// CHECK: hpu.cluster {{.*}} -> (tensor<2x8xf32>, tensor<2x8xf32>)
+// CHECK-COUNT-3: hpu.sigmoid
+// CHECK: hpu.tanh
+// CHECK-NOT: hpu.cluster
+// CHECK: return
+func.func @producers(%i: tensor<2x8xf32>, %f: tensor<2x8xf32>, %g: tensor<2x8xf32>, %o: tensor<2x8xf32>, %c: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>) {
+  %0 = hpu.sigmoid %i : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %1 = hpu.sigmoid %f : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = hpu.tanh %g : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %3 = hpu.mul %1, %c : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %4 = hpu.mul %0, %2 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %5 = hpu.add %3, %4 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %6 = hpu.sigmoid %o : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %7 = hpu.tanh %5 : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %8 = hpu.mul %6, %7 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %5, %8 : tensor<2x8xf32>, tensor<2x8xf32>
+}
+
+// A producer that something else reads behind the unit is a result of the unit, too.
+// CHECK-LABEL: func.func @producerReadBehind(
+// CHECK: %[[A:.*]]:2 = hpu.cluster
+// CHECK: hpu.add
+// CHECK: hpu.cluster (%{{.*}} = %[[A]]#
+// CHECK-NEXT: hpu.reduce_sum
+func.func @producerReadBehind(%x: tensor<2x8xf32>, %y: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x1xf32>) {
+  %0 = hpu.neg %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %1 = hpu.relu %y : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = hpu.add %0, %1 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %3 = hpu.reduce_sum %1 {axes = array<i64: 1>} : (tensor<2x8xf32>) -> tensor<2x1xf32>
+  return %2, %3 : tensor<2x8xf32>, tensor<2x1xf32>
+}
+
+// One that something reads ahead of the unit's end stays outside: its reader would wait for the unit.
+// CHECK-LABEL: func.func @producerReadAhead(
+// CHECK-SAME: %[[X:.*]]: tensor<2x8xf32>, %[[Y:[^:]*]]: tensor<2x8xf32>
+// CHECK: %[[R:.*]] = hpu.cluster (%{{.*}} = %[[Y]])
+// CHECK-NEXT: hpu.relu
+// CHECK-NEXT: hpu.yield
+// CHECK: hpu.cluster (%{{.*}} = %[[R]])
+// CHECK-NEXT: hpu.reduce_sum
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.neg
+// CHECK-NEXT: hpu.add
+func.func @producerReadAhead(%x: tensor<2x8xf32>, %y: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x1xf32>) {
+  %0 = hpu.neg %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %1 = hpu.relu %y : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = hpu.reduce_sum %1 {axes = array<i64: 1>} : (tensor<2x8xf32>) -> tensor<2x1xf32>
+  %3 = hpu.add %0, %1 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %3, %2 : tensor<2x8xf32>, tensor<2x1xf32>
+}

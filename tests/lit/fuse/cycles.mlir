@@ -49,3 +49,39 @@ func.func @crosswise(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %y: tensor<6x8xf3
   %b2 = hpu.mul %b1, %at : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   return %a2, %b2 : tensor<4x6xf32>, tensor<6x4xf32>
 }
+
+// %1 is read by the sum's unit, and so is what a matrix product makes of it: as a producer it would wait for itself.
+// CHECK-LABEL: func.func @producerComesBack(
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4x4xf32>, %[[Y:[^:]*]]: tensor<4x4xf32>
+// CHECK: %[[R:.*]] = hpu.cluster (%{{.*}} = %[[Y]])
+// CHECK-NEXT: hpu.relu
+// CHECK-NEXT: hpu.yield
+// CHECK: %[[M:.*]] = hpu.bundle (%{{.*}} = %[[R]],
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.neg
+// CHECK-NEXT: hpu.add
+// CHECK-NEXT: hpu.mul
+func.func @producerComesBack(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = hpu.neg %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = hpu.relu %y : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = hpu.matmul %1, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t = hpu.transpose %2 {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %3 = hpu.add %0, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %4 = hpu.mul %3, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %4, %2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// The epilogue of a product takes no producers: they run while the product does.
+// CHECK-LABEL: func.func @producerOfAnEpilogue(
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.relu
+// CHECK: hpu.bundle
+// CHECK-NEXT: hpu.matmul
+// CHECK-NEXT: hpu.add
+// CHECK-NEXT: hpu.yield
+func.func @producerOfAnEpilogue(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = hpu.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = hpu.relu %y : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = hpu.add %0, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}

@@ -1,12 +1,12 @@
 // RUN: not hpu-opt %s --hpu-kernel-ir --split-input-file 2>&1 | FileCheck %s
 
-// CHECK: kernel wide: {{.*}}erf_inv{{.*}} in a TPC kernel: not defined for f64
-func.func @wide(%x: tensor<8xf64>) -> tensor<8xf64> {
-  %0 = hpu.cluster (%a0 = %x) : (tensor<8xf64>) -> (tensor<8xf64>) {
-    %r = hpu.erf_inv %a0 : (tensor<8xf64>) -> tensor<8xf64>
-    hpu.yield %r : tensor<8xf64>
+// CHECK: kernel whole: {{.*}}erf_inv{{.*}} in a TPC kernel: not defined for i64
+func.func @whole(%x: tensor<8xi64>) -> tensor<8xi64> {
+  %0 = hpu.cluster (%a0 = %x) : (tensor<8xi64>) -> (tensor<8xi64>) {
+    %r = hpu.erf_inv %a0 : (tensor<8xi64>) -> tensor<8xi64>
+    hpu.yield %r : tensor<8xi64>
   }
-  return %0 : tensor<8xf64>
+  return %0 : tensor<8xi64>
 }
 
 // -----

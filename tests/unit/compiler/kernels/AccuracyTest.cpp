@@ -112,6 +112,30 @@ TEST(Accuracy, FunctionsAgreeWithTheCLibraryOverAllOfF32) {
   }
 }
 
+/// By Newton's iteration in long double, of erf or of what is missing to 1.
+double inverseErf(double x) {
+  const long double a = std::fabs(static_cast<long double>(x));
+  if (!(a < 1)) return a == 1 ? x * INFINITY : NAN;
+  long double y = a < 0.9L ? a : std::sqrt(-std::log((1 - a) * (1 + a)));
+  for (int i = 0; i < 60; ++i) {
+    const long double missing = a < 0.5L ? a - std::erf(y) : std::erfc(y) - (1 - a);
+    const long double step = missing * std::exp(y * y) * 0.88622692545275801364908374167057L;
+    y += step / (1 - y * step);
+  }
+  return std::copysign(static_cast<double>(y), x);
+}
+
+TEST(Accuracy, TheInverseErrorFunctionOfF64HasItsDigits) {
+  std::vector<double> values = {0.0,     -0.0,  1.0,  -1.0,  1.5, NAN,          1e-310,
+                                -1e-300, 1e-20, 1e-8, -1e-5, 0.5, 0.4999999999, -0.999};
+  for (double x = 1e-3; x < 1; x += 0.00917) values.push_back(x), values.push_back(-x);
+  for (double rest = 0.1; rest > 1e-16; rest /= 3) values.push_back(1 - rest), values.push_back(rest - 1);
+  Tensor x = Tensor::dense(ElementType::kF64, {static_cast<int64_t>(values.size())}), y = x;
+  x.fill([&](const Index& i) { return values[static_cast<size_t>(i[0])]; });
+  checkBoth("%r = hpu.erf_inv %0 : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {y},
+            [&](int, const Index& i) { return inverseErf(x.at(i)); }, {3e-15, 1e-323});
+}
+
 TEST(Accuracy, OddFunctionsKeepTheSignOfZero) {
   Tensor x = Tensor::dense(F32, {40});
   x.fill([](const Index& i) { return i[0] % 2 ? -0.0 : 0.0; });
