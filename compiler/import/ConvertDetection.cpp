@@ -36,6 +36,7 @@ void convertRoiAlign(NodeContext& node) {
   Value x = node.input(0), boxes = node.input(1), batch = node.input(2);
   if (!x || !boxes || !batch) return;
   if (!node.isFloat(x) || !node.isFloat(boxes)) return node.invalid("images and boxes must be of floats");
+  if (node.rank(boxes) == 2 && !node.fixSize(boxes, 1, 4)) return;
   const hpu::ElementType type = ir::elementType(node.elementOf(x));
   composed(node, {x, boxes, batch}, [&](Emitter& e, const Values& in) -> Values {
     return {e.cast(compose::roiAlign(e, in[0], in[1], in[2], how), type)};

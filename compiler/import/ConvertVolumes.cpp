@@ -282,9 +282,9 @@ void convertConvVolume(NodeContext& node) {
   Value x = node.input(0), w = node.input(1);
   if (!x || !w) return;
   if (!node.isFloat(x)) return node.unsupported("integer operands (the MME multiplies floats)");
-  if (mlir::ShapedType::isDynamicShape(node.typeOf(w).getShape())) return node.needsSize("the shape of its weights");
   if (node.rank(w) != node.rank(x))
     return node.invalid(strCat("input of rank ", node.rank(x), ", weights of rank ", node.rank(w)));
+  if (!fixWeights(node, x, w)) return;
   std::optional<Spatial> s = readSpatial(node, node.rank(x), Ints(node.typeOf(w).getShape().drop_front(2)));
   if (!s) return;
   std::vector<Value> inputs = {x, w};

@@ -33,6 +33,11 @@ struct EqualSizes::Finder {
 
   void join(const SymDim& a, const SymDim& b) {
     const std::optional<DimExpr> x = ir::exprOf(a), y = ir::exprOf(b);
+    for (const auto& [name, other] : {std::pair(&x, &y), std::pair(&y, &x)})
+      // One of 1 may be repeated along the other.
+      if (const auto number = *name && *other && (*name)->asSymbol() ? (*other)->constant() : std::nullopt;
+          number && *number > 1)
+        sizes.numbers_.emplace(*(*name)->asSymbol(), *number);
     if (!x || !y || !x->asSymbol() || !y->asSymbol()) return;
     std::string first = sizes.standFor(*x->asSymbol()), second = sizes.standFor(*y->asSymbol());
     if (first > second) std::swap(first, second);
@@ -64,6 +69,15 @@ struct EqualSizes::Finder {
 EqualSizes::EqualSizes(func::FuncOp main) {
   Finder finder{*this};
   for (Operation& op : main.getBody().front()) finder.visit(op);
+}
+
+std::map<std::string, int64_t> EqualSizes::fixed() const {
+  std::map<std::string, int64_t> byOne, all;
+  for (const auto& [name, number] : numbers_) byOne.emplace(standFor(name), number);
+  for (const auto& [name, number] : numbers_) all[name] = byOne.at(standFor(name));
+  for (const auto& [name, other] : same_)
+    if (auto found = byOne.find(standFor(name)); found != byOne.end()) all[name] = all[other] = found->second;
+  return all;
 }
 
 std::string EqualSizes::standFor(std::string name) const {

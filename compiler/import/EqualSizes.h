@@ -19,6 +19,8 @@ class EqualSizes {
  public:
   /// What elementwise ops, products and joins of the function ask.
   explicit EqualSizes(mlir::func::FuncOp main);
+  /// Free dimensions that the model joins with a number other than 1, by name; the first one where it has several.
+  std::map<std::string, int64_t> fixed() const;
   /// The one that stands for it: the first by name of those that are equal.
   std::string standFor(std::string name) const;
   /// Writes down the pairs of names that both are among `sizes`.
@@ -27,6 +29,7 @@ class EqualSizes {
  private:
   struct Finder;
   std::map<std::string, std::string> same_;
+  std::map<std::string, int64_t> numbers_;  ///< By name, of what operands ask.
 };
 
 /// What record() has written down.

@@ -46,6 +46,15 @@ std::string shapeOption(const std::string& input, const Shape& shape) {
 
 }  // namespace
 
+void OnnxImporter::fixInputs() {
+  for (ValueInfo& input : model_.graph.inputs)
+    for (size_t d = 0; d < input.shape.size(); ++d) {
+      if (input.shape[d].size != kDynamic) continue;
+      auto fixed = options_.fixed.find(freeName(input, d));
+      if (fixed != options_.fixed.end()) input.shape[d] = {fixed->second, {}};
+    }
+}
+
 std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
   std::set<std::string> initializers;
   for (const TensorData& data : model_.graph.initializers) initializers.insert(data.name);
@@ -87,6 +96,7 @@ Status OnnxImporter::bindOptions() {
           strCat(from, " gives the free dimension '", name, "' the size ", size, ", another option ", slot->second));
     return okStatus();
   };
+  for (const auto& [name, size] : options_.fixed) HPU_RETURN_IF_ERROR(bind(name, size, "the model"));
   for (const auto& [name, size] : options_.dims) {
     if (lengths.count(name)) continue;
     const std::string option = base::optionEntries("dims", {{name, std::to_string(size)}});

@@ -22,6 +22,9 @@ inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant t
 /// On a reshape: its sizes, by index, that would copy the operand's size if they were 0.
 inline constexpr llvm::StringLiteral kZeroCopiesAttr = "hpu.zero_copies";
 
+/// On a module: sizes of free dimensions that its model fixed (fixedSizes).
+inline constexpr llvm::StringLiteral kFixedSizesAttr = "hpu.fixed_sizes";
+
 /// A tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;

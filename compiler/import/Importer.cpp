@@ -9,6 +9,7 @@
 #include "compiler/dialect/hpu/HpuDialect.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/import/DataSizes.h"
+#include "compiler/import/ImportState.h"
 #include "compiler/import/LocalFunctions.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
@@ -54,8 +55,18 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, c
   HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
   HPU_RETURN_IF_ERROR(inlineFunctions(
       model, [&](const std::string& domain, const std::string& op) { return customOps.has(domain, op); }));
-  OnnxImporter importer(context, std::move(model), options, customOps);
-  StatusOr<OwningModule> module = importer.run();
+  ImportOptions own = options;
+  std::optional<OnnxImporter> tried;
+  std::optional<StatusOr<OwningModule>> result;
+  for (bool again = true; again;) {
+    tried.emplace(context, model, own, customOps);
+    result.emplace(tried->run());
+    again = false;
+    // Each round fixes a dimension more.
+    for (const auto& [name, size] : tried->fixedSizes()) again |= own.fixed.emplace(name, size).second;
+  }
+  OnnxImporter& importer = *tried;
+  StatusOr<OwningModule> module = std::move(*result);
   if (origins) *origins = importer.origins();
   if (unsupported) {
     for (Issue issue : importer.issues()) {
@@ -83,6 +94,13 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, c
   if (failed(verify(module->get())))
     return capture.status(StatusCode::kInternal, strCat("'", path, "': the importer made an invalid module"));
   return module;
+}
+
+std::map<std::string, int64_t> fixedSizes(ModuleOp module) {
+  std::map<std::string, int64_t> sizes;
+  if (auto all = module->getAttrOfType<DictionaryAttr>(kFixedSizesAttr))
+    for (NamedAttribute each : all) sizes[each.getName().str()] = cast<IntegerAttr>(each.getValue()).getInt();
+  return sizes;
 }
 
 std::string sizeOptions(const std::vector<std::string>& names) {

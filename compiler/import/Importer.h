@@ -29,6 +29,8 @@ struct ImportOptions {
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
   std::vector<std::string> plugins;  ///< Files of custom ops.
+  /// Sizes of free dimensions that the model's nodes ask for; the import finds them.
+  std::map<std::string, int64_t> fixed = {};
 };
 
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.
@@ -61,6 +63,9 @@ StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, OnnxModel mo
                                         std::vector<UnsupportedNode>* unsupported = nullptr,
                                         OwningModule* partial = nullptr,
                                         std::map<std::string, NodeOrigin>* origins = nullptr);
+
+/// Sizes of free dimensions that the module has numbers for, as its model means nothing with others, by name.
+std::map<std::string, int64_t> fixedSizes(mlir::ModuleOp module);
 
 /// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);

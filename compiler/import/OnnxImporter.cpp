@@ -73,6 +73,7 @@ StatusOr<OwningModule> OnnxImporter::run() {
   function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
   builder_.setInsertionPointToStart(function_.addEntryBlock());
 
+  fixInputs();
   expandSequences();
   valueSizes_ = findValueSizes(model_.graph, realInputs());
   if (Status bound = bindOptions(); !bound.ok()) {
@@ -106,6 +107,12 @@ StatusOr<OwningModule> OnnxImporter::run() {
   if (!issues_.empty()) return failure();
   HPU_RETURN_IF_ERROR(resolveDataSizes(*module_).withContext(strCat("'", model_.path, "'")));
   removeDeadOps();
+  if (!options_.fixed.empty()) {
+    SmallVector<NamedAttribute> fixed;
+    for (const auto& [name, size] : options_.fixed)
+      fixed.push_back(builder_.getNamedAttr(name, builder_.getI64IntegerAttr(size)));
+    (*module_)->setAttr(kFixedSizesAttr, builder_.getDictionaryAttr(fixed));
+  }
   return std::move(module_);
 }
 
@@ -284,7 +291,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
   NodeContext context(builder_, node, opsetOf(node), inputs, wanted, /*folding=*/false);
   context.mnemonic_ = row->mnemonic;
-  context.bounds_ = options_.bounds;
+  inform(node, context);
   if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
   generatedBytes_ += context.generatedBytes_;
   if (generatedBytes_ > kGeneratedBytes)
@@ -303,7 +310,21 @@ void OnnxImporter::convertCustom(const NodeDef& node, const std::vector<Imported
   define(node, context, standsIn);
 }
 
+void OnnxImporter::inform(const NodeDef& node, NodeContext& context) const {
+  context.bounds_ = options_.bounds;
+  for (const std::string& output : node.outputs) {
+    auto inside = declared_.find(output), result = declaredOutputs_.find(output);
+    const ValueInfo* info = inside != declared_.end()          ? inside->second
+                            : result != declaredOutputs_.end() ? result->second
+                                                               : nullptr;
+    context.declaredRanks_.push_back(info && info->isTensor && info->hasShape
+                                         ? std::optional<int64_t>(static_cast<int64_t>(info->shape.size()))
+                                         : std::nullopt);
+  }
+}
+
 void OnnxImporter::define(const NodeDef& node, NodeContext& done, bool standsIn) {
+  fixed_.insert(done.fixed_.begin(), done.fixed_.end());
   if (done.issue_) {
     // What the file declares may be wrong or say little: nothing else is concluded from it.
     if (!standsIn || done.issue_->kind == Issue::Kind::kUnsupported)

@@ -167,7 +167,8 @@ class Freer {
     const Status failure = differs(strCat("the value of ", ir::unitName(op)));
     const ElementType element = values.front().element();
     const bool isFloat = element == ElementType::kF32;
-    if (!isFloat && element != ElementType::kI32 && element != ElementType::kI64) return failure;
+    if (!isFloat && element != ElementType::kI32 && element != ElementType::kI64 && element != ElementType::kU32)
+      return failure;
     // All elements lie along one dim.
     Numbers counts, starts;
     std::optional<double> step, part;
@@ -206,16 +207,17 @@ class Freer {
       for (Operation* each : ops) numbers_[*made] = numbers_[each];
       return (*made)->getResult(0);
     };
-    const Type type = ir::mlirElementType(op->getContext(), isFloat ? ElementType::kI64 : element);
+    const bool isCast = isFloat || element == ElementType::kU32;
+    const Type type = ir::mlirElementType(op->getContext(), isCast ? ElementType::kI64 : element);
     mlir::Value value = make("range", {},
                              {attribute("starts", b.getDenseI64ArrayAttr({dimOf(*start)})),
                               attribute("sizes", b.getDenseI64ArrayAttr({dimOf(*size)})),
                               attribute("steps", b.getDenseI64ArrayAttr({static_cast<int64_t>(step.value_or(1))})),
                               attribute("element", TypeAttr::get(type)), attribute("start_symbols", nameOf(*start)),
                               attribute("symbols", nameOf(*size))});
-    if (value && isFloat) {
-      const TypeAttr f32 = TypeAttr::get(b.getF32Type());
-      value = make("cast", {value}, {attribute("to", f32)});
+    if (value && isCast) {
+      const TypeAttr own = TypeAttr::get(ir::mlirElementType(op->getContext(), element));
+      value = make("cast", {value}, {attribute("to", own)});
     }
     if (value && part) {
       value = make("div", {constantOf(b, ops, *part), value}, {});

@@ -188,13 +188,21 @@ class Specializer {
         if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), given));
       }
     }
-    const std::vector<ValueSize> values = valueSizes(main_->getParentOfType<ModuleOp>());
+    const auto module = main_->getParentOfType<ModuleOp>();
+    const std::vector<ValueSize> values = valueSizes(module);
+    const std::map<std::string, int64_t> fixed = fixedSizes(module);
     for (const auto& [name, size] : options_.dims) {
       for (const ValueSize& value : values)
         if (value.symbol == name)
           return invalidArgument(
               strCat("'", name, "', for which ", size, " was given, is a value of the input '", value.input,
                      "', which a module keeps; give it while the model is imported, or ", "bounds of it"));
+      if (auto own = fixed.find(name); own != fixed.end() && !symbols.count(name)) {
+        if (own->second != size)
+          return invalidArgument(strCat("the dimension '", name, "' is given the size ", size,
+                                        ", and nodes of the model ask for ", own->second));
+        continue;
+      }
       if (!symbols.count(name))
         return invalidArgument(strCat("no input has a free dimension '", name, "', for which the size ", size,
                                       " was given (there are: ", list(symbols), ")"));

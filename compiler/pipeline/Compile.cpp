@@ -158,6 +158,8 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
   const std::vector<importer::ValueSize> values =
       main ? importer::valueSizes(main->getParentOfType<mlir::ModuleOp>()) : std::vector<importer::ValueSize>();
   for (const importer::ValueSize& size : values) names.push_back(size.symbol);
+  const std::map<std::string, int64_t> fixed =
+      main ? importer::fixedSizes(main->getParentOfType<mlir::ModuleOp>()) : std::map<std::string, int64_t>();
   for (const auto& [name, bounds] : options.dimBounds) {
     const std::string text =
         base::strCat("the bounds ", bounds.min, " to ", bounds.max, " of the dimension '", name, "'");
@@ -168,6 +170,11 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
                                           "give it places from the start, or compile for one value: ",
                                           base::optionEntries("dims", {{name, std::to_string(bounds.min)}})));
     if (bounds.min < 0 || bounds.max < bounds.min) return invalidArgument(text + " hold no size");
+    if (auto own = fixed.find(name); own != fixed.end() && !llvm::is_contained(names, name)) {
+      if (own->second < bounds.min || own->second > bounds.max)
+        return invalidArgument(base::strCat(text, " were given, and nodes of the model ask for ", own->second));
+      continue;
+    }
     if (!llvm::is_contained(names, name))
       return invalidArgument(base::strCat(text,
                                           " were given, and no input has a free dimension of that name (there are: ",
