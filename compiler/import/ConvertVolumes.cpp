@@ -195,9 +195,13 @@ hpu::Value tensorPositions(Emitter& e, hpu::Value positions, const Shape& x, boo
     }
     positions = sum;
   }
-  std::vector<int64_t> images;
-  for (int64_t i = 0; i < x[0] * x[1]; ++i) images.push_back(i * pixels);
-  hpu::Value first = e.cast(e.indices({x[0], x[1], 1, 1, 1}, images), ElementType::kI32);
+  // The number of the image, times what it has.
+  hpu::Value image = compose::counter(e, x[1], 1, 5);
+  if (x[0] != 1) {
+    hpu::Value channels = e.scalar(static_cast<double>(x[1]), ElementType::kI32);
+    image = e.add(e.mul(compose::counter(e, x[0], 0, 5), channels), image);
+  }
+  hpu::Value first = e.mul(image, e.scalar(static_cast<double>(pixels), ElementType::kI32));
   return e.cast(e.add(positions, first), ElementType::kI64);
 }
 

@@ -59,8 +59,23 @@ struct EqualSizes::Finder {
       join(left.back(), right[right.size() - 2]);
       return align(ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
     }
+    auto joinChannels = [&](mlir::Value x, mlir::Value w, unsigned along, uint64_t groups) {
+      if (groups == 1) join(shapeOf(x)[1], shapeOf(w)[along]);
+    };
+    if (auto conv = dyn_cast<ir::Conv2dOp>(&op)) return joinChannels(conv.getX(), conv.getW(), 1, conv.getGroups());
+    if (auto conv = dyn_cast<ir::ConvTranspose2dOp>(&op))
+      return joinChannels(conv.getX(), conv.getW(), 0, conv.getGroups());
+    if (isa<ir::LayerNormOp>(&op)) {
+      for (mlir::Value parameter : op.getOperands().drop_front()) align(shapeOf(parameter), shapeOf(op.getOperand(0)));
+      return;
+    }
+    if (isa<ir::BatchNormOp>(&op)) {
+      for (mlir::Value parameter : op.getOperands().drop_front())
+        join(shapeOf(parameter)[0], shapeOf(op.getOperand(0))[1]);
+      return;
+    }
     auto hpuOp = dyn_cast<ir::HpuOp>(&op);
-    if (!hpuOp || !hpuOp.isElementwise() || isa<ir::BatchNormOp>(&op)) return;
+    if (!hpuOp || !hpuOp.isElementwise()) return;
     for (unsigned i = 1; i < op.getNumOperands(); ++i)
       for (unsigned j = 0; j < i; ++j) align(shapeOf(op.getOperand(i)), shapeOf(op.getOperand(j)));
   }

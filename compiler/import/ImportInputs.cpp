@@ -4,7 +4,9 @@
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/import/OnnxImporter.h"
+#include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Elements.h"
 #include "compiler/support/CreateOp.h"
 
@@ -250,6 +252,16 @@ void OnnxImporter::addInputs() {
   for (const ValueInfo* info : inputs)
     names.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("hpu.name", builder_.getStringAttr(info->name))));
   function_.setAllArgAttrs(names);
+  SmallVector<NamedAttribute> defaults;
+  for (const TensorData& data : model_.graph.initializers) {
+    if (!isGivenLate(data.name)) continue;
+    const auto value = cast<TypedValue<RankedTensorType>>(values_[data.name].value);
+    // One of other sizes is no default.
+    const interp::Tensor tensor = interp::Tensor::borrow(data.type, data.data, data.owner);
+    if (value && value.getType() == interp::mlirType(&context_, tensor.type()))
+      defaults.push_back(builder_.getNamedAttr(data.name, interp::attributeOf(&context_, tensor, data.name)));
+  }
+  if (!defaults.empty()) (*module_)->setAttr(ir::kDefaultsAttr, builder_.getDictionaryAttr(defaults));
   std::vector<ValueSize> open;
   for (const ValueSize& size : valueSizes_)
     if (values_[size.input].elements) open.push_back(size);

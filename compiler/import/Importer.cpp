@@ -255,26 +255,58 @@ StatusOr<OwningModule> parseMlirModule(MLIRContext& context, std::string_view by
   return importParsed(context, path, [&] { return OwningModule(parseSourceString<ModuleOp>(bytes, &context, path)); });
 }
 
-std::string coverageDocument() {
+namespace {
+
+/// " test | types | engines |" of each op that has a line: its parts are parted by tabs.
+std::map<std::string, std::string> cellsOf(std::string_view found) {
+  std::map<std::string, std::string> cells;
+  llvm::SmallVector<llvm::StringRef> lines, parts;
+  llvm::StringRef(found.data(), found.size()).split(lines, '\n');
+  for (llvm::StringRef line : lines) {
+    parts.clear();
+    if (line.starts_with("#")) continue;
+    line.split(parts, '\t');
+    if (parts.size() != 4) continue;
+    std::string text;
+    for (llvm::StringRef part : llvm::drop_begin(parts)) text += strCat(" ", part.str(), " |");
+    cells[parts[0].str()] = text;
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::string coverageDocument(std::string_view found) {
+  const std::map<std::string, std::string> cells = cellsOf(found);
+  auto cellsFor = [&](const std::string& op) {
+    auto own = cells.find(op);
+    return own == cells.end() ? std::string("  |  |  |") : own->second;
+  };
   std::string text =
       "# ONNX operators\n\n"
       "Generated from the importer's table (`compiler/import/OpTable.h`); `hpu-compile --list-ops` prints the same "
       "list.\n"
       "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run "
-      "time.\n\n";
+      "time.\n\n"
+      "*Tested by* is one of the tests that run the operator (ONNX's own, a case of a script beside ONNX Runtime, random "
+      "models, a unit test).\n*Types* are those of its first operand with which that case compiles, *runs on* are the "
+      "engines of the commands that its cases compile to\n(host: none, its result is a constant). Nothing of it is written "
+      "by hand: `tests/conformance/onnx/op_coverage.py` finds it and checks it.\n\n";
   std::vector<const OpRow*> rows = allRows();
   const auto others = std::find_if(rows.begin(), rows.end(), [](const OpRow* row) { return *row->domain != 0; });
   text += strCat(others - rows.begin(), " operators of the default domain import, up to opset ", kNewestOpset,
                  "; every other one is reported by name before compilation starts.\n\n"
-                 "| operator | opsets | limits |\n|---|---|---|\n");
+                 "| operator | opsets | tested by | types | runs on | limits |\n|---|---|---|---|---|---|\n");
   for (auto row = rows.begin(); row != others; ++row)
-    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " | ", (*row)->limits, " |\n");
+    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " |", cellsFor((*row)->op), " ", (*row)->limits,
+                   " |\n");
   text += strCat("\n", rows.end() - others,
                  " operators of other domains, as ONNX Runtime's optimiser and exporters write them, and steps of "
                  "optimisers:\n\n"
-                 "| operator | limits |\n|---|---|\n");
+                 "| operator | tested by | types | runs on | limits |\n|---|---|---|---|---|\n");
   for (auto row = others; row != rows.end(); ++row)
-    text += strCat("| ", (*row)->domain, ".", (*row)->op, " | ", (*row)->limits, " |\n");
+    text += strCat("| ", (*row)->domain, ".", (*row)->op, " |", cellsFor(strCat((*row)->domain, ".", (*row)->op)), " ",
+                   (*row)->limits, " |\n");
   text +=
       "\nFunctions that are local to a model are imported as the nodes of their bodies, `call/node`, in their own "
       "opsets; "

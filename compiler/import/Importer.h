@@ -9,6 +9,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/import/OnnxModel.h"
@@ -82,7 +83,7 @@ StatusOr<OwningModule> parseMlirModule(mlir::MLIRContext& context, std::string_v
 /// Whether the file's first bytes are those of MLIR text or bytecode. Errors: those of opening it.
 StatusOr<bool> isMlirFile(const std::string& path);
 
-/// docs/onnx-coverage.md, from the op table.
-std::string coverageDocument();
+/// docs/onnx-coverage.md, from the op table and, of each op, the line of tests/conformance/onnx/op_coverage.txt.
+std::string coverageDocument(std::string_view found);
 
 }  // namespace hpu::importer

@@ -273,6 +273,10 @@ class GuardFinder {
         HPU_RETURN_IF_ERROR(relate(op, false, 1, ir::numberOf(dim)));
       return okStatus();
     }
+    if (isa<ir::NativeOp>(op)) {
+      for (const SymDim& dim : shapeOf(op->getResult(0))) HPU_RETURN_IF_ERROR(relate(op, false, 0, ir::numberOf(dim)));
+      return okStatus();
+    }
     auto hpuOp = dyn_cast<ir::HpuOp>(op);
     if (!hpuOp || !hpuOp.isElementwise() || op->getNumResults() != 1) return okStatus();
     const SymShape result = shapeOf(op->getResult(0));

@@ -13,7 +13,7 @@
 namespace hpu::importer {
 
 /// The newest opset whose changes were looked at for every row.
-inline constexpr int64_t kNewestOpset = 24;
+inline constexpr int64_t kNewestOpset = 26;
 
 using Converter = void (*)(NodeContext&);
 

@@ -144,8 +144,9 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
                              typeToString(x), " and ", typeToString(w));
   if (failed(checkWindow(loc, strides, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x);
-  int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
-  SymShape shape = {in[0], SymDim{outputs}};
+  // In groups their number is known.
+  const int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
+  SymShape shape = {in[0], adaptor.getGroups() == 1 ? symShape(w)[1] : SymDim{outputs}};
   for (int i = 0; i < 2; ++i) {
     using Wide = __int128;  // Attributes of a damaged model may be any integers.
     const Wide added = Wide{adaptor.getOutputPadding()[i]} + Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 -
