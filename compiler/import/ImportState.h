@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral kZeroCopiesAttr = "hpu.zero_copies";
 /// On a module: sizes of free dimensions that its model fixed (fixedSizes).
 inline constexpr llvm::StringLiteral kFixedSizesAttr = "hpu.fixed_sizes";
 
+/// On a module: names of free dimensions that have others (joinedSizes).
+inline constexpr llvm::StringLiteral kJoinedSizesAttr = "hpu.joined_sizes";
+
 /// A tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;

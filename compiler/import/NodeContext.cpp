@@ -321,6 +321,22 @@ bool NodeContext::fixSize(Value x, int64_t dim, int64_t size) {
   return false;
 }
 
+bool NodeContext::sameSize(Value a, int64_t dimOfA, Value b, int64_t dimOfB) {
+  if (!a || !b || issue_) return false;
+  const SymDim x = ir::symShape(typeOf(a))[static_cast<size_t>(dimOfA)],
+               y = ir::symShape(typeOf(b))[static_cast<size_t>(dimOfB)];
+  if (x == y) return true;
+  if (!x.isFree()) return fixSize(b, dimOfB, x.size);
+  if (!y.isFree()) return fixSize(a, dimOfA, y.size);
+  const std::optional<DimExpr> one = ir::exprOf(x), other = ir::exprOf(y);
+  // How expressions become equal is not asked.
+  if (!one || !other || !one->asSymbol() || !other->asSymbol()) return true;
+  joined_.emplace(*other->asSymbol(), *one->asSymbol());
+  needsSize(strCat("dimension ", dimOfA, " (", one->text(), ") and dimension ", dimOfB, " (", other->text(),
+                   ") have to be equal"));
+  return false;
+}
+
 std::optional<DimExpr> NodeContext::product(ArrayRef<std::optional<DimExpr>> sizes) {
   std::optional<DimExpr> result = DimExpr(1);
   for (const auto& size : sizes) {
