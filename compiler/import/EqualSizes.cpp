@@ -81,6 +81,7 @@ struct EqualSizes::Finder {
           if (d != concat.getAxis()) join(first[d], dim);
       return;
     }
+    if (auto expand = dyn_cast<ir::ExpandOp>(&op)) return align(shapeOf(expand.getX()), shapeOf(expand.getResult()));
     if (auto matmul = dyn_cast<ir::MatMulOp>(&op)) {
       const SymShape left = shapeOf(matmul.getLhs()), right = shapeOf(matmul.getRhs());
       join(left.back(), right[right.size() - 2]);

@@ -389,6 +389,12 @@ class Specializer {
 
   LogicalResult update(Operation* op) {
     updateAttributes(op);
+    if (auto slice = dyn_cast<ir::SliceOp>(op); slice && op->hasAttr(kIsWholeAttr)) {
+      const auto x = cast<RankedTensorType>(slice.getX().getType());
+      if (x.hasStaticShape() && !ir::hasNamedSizes(x) && x.getShape() != slice.getSizes())
+        return op->emitError(strCat("cannot be reshaped: it is of ", slice.getSizes()[0],
+                                    " elements, and its operand of ", x.getDimSize(0)));
+    }
     if (!tooLong_.empty()) return op->emitError(tooLong_);
     if (auto resize = dyn_cast<ir::ResizeOp>(op); resize && failed(updateResize(resize))) return failure();
     auto infer = dyn_cast<InferTypeOpInterface>(op);
