@@ -48,6 +48,7 @@ class Emitter {
           .Case<sched::QueueOp>([&](auto queue) { addQueue(queue); });
       if (!status.ok()) return status;
     }
+    HPU_RETURN_IF_ERROR(addDefaults());
     HPU_RETURN_IF_ERROR(checked(recipe::verifyProgram(*program_)));
     if (options_.checkSchedule) HPU_RETURN_IF_ERROR(checked(recipe::checkSchedule(*program_, options_.reads)));
     return program_;
@@ -82,6 +83,26 @@ class Emitter {
                                   static_cast<uint32_t>(state.getAs<IntegerAttr>("output").getInt()),
                                   {capacity.begin(), capacity.end()}});
     }
+  }
+
+  Status addDefaults() {
+    auto all = source_->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(ir::kDefaultsAttr);
+    for (uint32_t i = 0; all && i < program_->inputs.size(); ++i) {
+      const TensorInfo& input = program_->inputs[i];
+      auto value = all.getAs<ElementsAttr>(input.name);
+      if (!value) continue;
+      HPU_ASSIGN(const interp::Tensor tensor, interp::tensorOf(value));
+      const bool isState = llvm::any_of(program_->states, [&](const recipe::State& state) { return state.input == i; });
+      // A state is what earlier launches left.
+      if (isState || tensor.type() != input.type) continue;
+      struct Keep {
+        interp::Tensor tensor;
+        std::shared_ptr<const void> owner;
+      };
+      auto keep = std::make_shared<Keep>(Keep{tensor, owner_});
+      program_->defaults.push_back({i, keep->tensor.data(), static_cast<uint64_t>(tensor.bytes()), keep});
+    }
+    return okStatus();
   }
 
   void addSection(sched::SectionOp op) {

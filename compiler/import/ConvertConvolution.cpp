@@ -177,9 +177,9 @@ Value convolveImage(NodeContext& node, Value input, Value weights, bool exact = 
     return node.unsupported("integer operands (ConvInteger has them)"), Value();
   if (rank != node.rank(weights))
     return node.invalid(strCat("input of rank ", rank, ", weights of rank ", node.rank(weights))), Value();
+  if (!fixWeights(node, input, weights)) return {};
   Value x = asImage(node, input), w = asImage(node, weights);
   if (!x || !w) return {};
-  if (ShapedType::isDynamicShape(node.typeOf(w).getShape())) return node.needsSize("the shape of its weights"), Value();
   bool transposed = node.def().op == "ConvTranspose";
   Ints kernel(node.typeOf(w).getShape().take_back(2));
   std::optional<Window> window = readWindow(node, x, rank, kernel, transposed);
@@ -287,6 +287,23 @@ constexpr OpRow kRows[] = {
 };
 
 }  // namespace
+
+bool fixWeights(NodeContext& node, Value input, Value weights) {
+  const Ints kernel = node.integers("kernel_shape");
+  const int64_t rank = node.rank(weights), groups = node.integer("group", 1);
+  const auto dims = static_cast<size_t>(rank);
+  for (size_t d = 2; d < dims; ++d)
+    if (kernel.size() + 2 == dims && !node.fixSize(weights, static_cast<int64_t>(d), kernel[d - 2])) return false;
+  for (size_t d = 0; d < dims; ++d)
+    if (node.typeOf(weights).isDynamicDim(static_cast<unsigned>(d)) && (d > 1 || groups != 1))
+      return node.needsSize("the shape of its weights"), false;
+  const int64_t along = node.def().op == "ConvTranspose" ? 0 : 1;
+  const int64_t channels = node.typeOf(weights).getDimSize(static_cast<unsigned>(along)),
+                own = node.typeOf(input).getDimSize(1);
+  if (ShapedType::isDynamic(channels)) return ShapedType::isDynamic(own) || node.fixSize(weights, along, own);
+  const bool isUsual = channels <= kLargestWindow && groups >= 1 && groups <= kLargestWindow;
+  return !isUsual || node.fixSize(input, 1, along == 0 ? channels : channels * groups);
+}
 
 Value convolve(NodeContext& node, Value input, Value weights, bool exact) {
   Value image = convolveImage(node, input, weights, exact);

@@ -36,9 +36,26 @@ void convertRoiAlign(NodeContext& node) {
   Value x = node.input(0), boxes = node.input(1), batch = node.input(2);
   if (!x || !boxes || !batch) return;
   if (!node.isFloat(x) || !node.isFloat(boxes)) return node.invalid("images and boxes must be of floats");
+  if (node.rank(boxes) == 2 && !node.fixSize(boxes, 1, 4)) return;
+  if (node.rank(boxes) == 2 && node.rank(batch) == 1 && !node.sameSize(boxes, 0, batch, 0)) return;
   const hpu::ElementType type = ir::elementType(node.elementOf(x));
   composed(node, {x, boxes, batch}, [&](Emitter& e, const Values& in) -> Values {
     return {e.cast(compose::roiAlign(e, in[0], in[1], in[2], how), type)};
+  });
+}
+
+void convertMaxRoiPool(NodeContext& node) {
+  const Ints shape = node.integers("pooled_shape");
+  const double scale = node.number("spatial_scale", 1);
+  if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1 || shape[0] > 4096 || shape[1] > 4096)
+    return node.invalid("pooled_shape must be two positive sizes");
+  Value x = node.input(0), boxes = node.input(1);
+  if (!x || !boxes) return;
+  if (!node.isFloat(x) || !node.isFloat(boxes)) return node.invalid("images and boxes must be of floats");
+  if (node.rank(boxes) == 2 && !node.fixSize(boxes, 1, 5)) return;
+  const hpu::ElementType type = ir::elementType(node.elementOf(x));
+  composed(node, {x, boxes}, [&](Emitter& e, const Values& in) -> Values {
+    return {e.cast(compose::roiMaxPool(e, in[0], in[1], shape[0], shape[1], scale), type)};
   });
 }
 
@@ -46,6 +63,7 @@ void convertDet(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
   if (!node.isFloat(x)) return node.invalid("needs floats");
+  if (const int64_t rank = node.rank(x); rank >= 2 && !node.sameSize(x, rank - 2, x, rank - 1)) return;
   composed(node, {x}, [](Emitter& e, const Values& in) -> Values { return {compose::determinant(e, in[0])}; });
 }
 
@@ -167,6 +185,7 @@ void convertTfIdf(NodeContext& node) {
 
 constexpr OpRow kRows[] = {
     {"RoiAlign", 10, kNewestOpset, convertRoiAlign, "", "a sampling_ratio of 1 to 8"},
+    {"MaxRoiPool", 1, kNewestOpset, convertMaxRoiPool},
     {"Det", 11, kNewestOpset, convertDet, "", "at most 64 rows"},
     {"TfIdfVectorizer", 9, kNewestOpset, convertTfIdf, "", "no strings"},
 };

@@ -339,6 +339,24 @@ void convertCast(NodeContext& node) {
   castTo(node, element);
 }
 
+/// The same bits as elements of another type.
+void convertBitCast(NodeContext& node) {
+  if (!node.hasAttribute("to")) return node.invalid("attribute 'to' is missing");
+  const auto to = static_cast<int32_t>(node.integer("to", 0));
+  const ElementType element = elementOfOnnxType(to);
+  Value x = node.input(0);
+  if (!x) return;
+  const ElementType own = ir::elementType(node.elementOf(x));
+  if (element == ElementType::kInvalid || isFourBits(to) || node.isFourBits(0))
+    return node.unsupported(strCat("the type ", onnxTypeName(to), ", or 4-bit integers"));
+  if (elementSize(own) != elementSize(element))
+    return node.invalid(strCat("elements of ", elementSize(own), " bytes as ones of ", elementSize(element)));
+  if (own != element && (own == ElementType::kBool || element == ElementType::kBool))
+    return node.unsupported("bools, which have two values here");
+  if (own == element) return node.forward(0);
+  node.setOutput(0, node.op("bitcast", x, {{"to", ir::mlirElementType(node.context(), element)}}));
+}
+
 void convertCastLike(NodeContext& node) {
   RankedTensorType like = node.inputType(1);
   if (!like) return node.invalid("input 1 has no type");
@@ -515,6 +533,7 @@ constexpr OpRow kRows[] = {
     {"Clip", 6, kNewestOpset, convertClip},
     {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit floats; 4-bit integers are bytes in recipes"},
     {"CastLike", 15, kNewestOpset, convertCastLike, "cast", "no strings"},
+    {"BitCast", 26, kNewestOpset, convertBitCast, "bitcast", "no bools, no 4-bit numbers"},
 };
 
 }  // namespace

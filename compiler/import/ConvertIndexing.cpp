@@ -2,17 +2,22 @@
 // ONNX ops that index element by element. Those without a kernel (GatherND, NonZero, CumSum) are evaluated when all
 // their operands are known at import, as in masks and tables that exporters compute in the graph; else they are made of
 // others.
+#include <algorithm>
+
 #include "base/Format.h"
+#include "compiler/import/Composed.h"
 #include "compiler/import/DataSizes.h"
 #include "compiler/import/OpTable.h"
 #include "compiler/import/RunningSums.h"
 #include "compiler/interp/Elements.h"
+#include "compose/Indexing.h"
 
 namespace hpu::importer {
 namespace {
 
 using base::strCat;
 using interp::Tensor;
+using shape::DimExpr;
 
 constexpr int64_t kMaxGenerated = 16 << 20;  // Elements of a constant that is larger than its operands.
 
@@ -221,6 +226,29 @@ void convertCumSum(NodeContext& node) {
                             : runningSums<int64_t>((*in)[0], *axis, exclusive, reverse));
 }
 
+void convertCumProd(NodeContext& node) {
+  Value x = node.input(0);
+  const std::optional<Ints> given = node.constantInts(1);
+  if (!x) return;
+  if (!given || given->size() != 1) return node.unsupported("an axis that is not known at import");
+  const std::optional<int64_t> axis = node.axis((*given)[0], node.rank(x));
+  if (!axis) return;
+  const bool isExclusive = node.integer("exclusive", 0) != 0, isReverse = node.integer("reverse", 0) != 0;
+  const mlir::Type element = node.elementOf(x);
+  Value wide = node.widened(x);
+  if (!wide) return;
+  const std::optional<DimExpr> size = NodeContext::dims(NodeContext::typeOf(x))[static_cast<size_t>(*axis)];
+  if (!size) return node.needsSize(strCat("dimension ", *axis, ", along which it multiplies"));
+  // As many doublings as the size asks for; where nothing bounds that, as a tensor can have.
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const int64_t largest = size->isConstant() ? 0 : std::clamp<int64_t>(node.most(*size), 1, kMost);
+  const std::vector<Value> done =
+      composedValues(node, {wide}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
+        return std::vector<hpu::Value>{compose::scan(e, in[0], *axis, "mul", isExclusive, isReverse, largest)};
+      });
+  if (!done.empty()) node.setOutput(0, node.cast(done[0], element));
+}
+
 constexpr OpRow kRows[] = {
     {"GatherND", 11, kNewestOpset, convertGatherNd, "", "tuples of a known length"},
     {"GatherElements", 11, kNewestOpset, convertGatherElements, "gather_elements"},
@@ -233,6 +261,7 @@ constexpr OpRow kRows[] = {
     {"NonMaxSuppression", 10, kNewestOpset, convertNonMaxSuppression},
     {"Unique", 11, kNewestOpset, convertUnique, "", "all pairs are compared; no rows without elements"},
     {"CumSum", 11, kNewestOpset, convertCumSum, "", "a constant axis"},
+    {"CumProd", 26, kNewestOpset, convertCumProd, "", "a constant axis"},
 };
 
 }  // namespace

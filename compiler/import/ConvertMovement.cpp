@@ -88,9 +88,8 @@ void splitFree(NodeContext& node, Value x, int64_t axis, const std::optional<std
     if (!next) return node.needsSize(strCat("dimension ", axis, ", which it splits"));
     starts.push_back(*next);
   }
-  if (areNumbers)
-    return node.needsSize(strCat("dimension ", axis, " (", extent->text(), ") has to be ", starts.back().text(),
-                                 ", the sum of its parts"));
+  // The sum of its parts.
+  if (areNumbers) return void(node.fixSize(x, axis, *starts.back().constant()));
   // That the parts are the whole is seen when it has a size. Of parts that follow from it, it is so.
   if (const bool isSure = !given && node.hasAttribute("num_outputs"); !isSure && !(starts.back() == *extent)) {
     SymShape parts = whole;
@@ -499,15 +498,20 @@ void convertDepthSpace(NodeContext& node) {
   auto refuse = [&] {
     node.invalid(strCat(ir::typeToString(node.typeOf(x)), " does not divide into blocks of ", block));
   };
+  // Of a free one, the reshape asks for a size that does.
+  auto parts = [](const DimExpr& size, const DimExpr& by) {
+    const std::optional<DimExpr> exact = size.dividedBy(by);
+    return exact || size.isConstant() ? exact : size.floorDiv(by);
+  };
   if (node.def().op == "SpaceToDepth") {
-    std::optional<DimExpr> rows = h.dividedBy(b), columns = w.dividedBy(b);
+    std::optional<DimExpr> rows = parts(h, b), columns = parts(w, b);
     if (!rows || !columns) return refuse();
     Value split = node.reshape(x, llvm::ArrayRef<SymDim>{in[0], in[1], dim(rows), {block}, dim(columns), {block}});
     Value turned = node.transpose(split, {0, 3, 5, 1, 2, 4});
     return node.setOutput(0, node.reshape(turned, llvm::ArrayRef<SymDim>{in[0], dim(c.times(DimExpr(block * block))),
                                                                          dim(rows), dim(columns)}));
   }
-  std::optional<DimExpr> depth = c.dividedBy(DimExpr(block * block));
+  std::optional<DimExpr> depth = parts(c, block * block);
   if (!depth) return refuse();
   bool columnRow = node.text("mode", "DCR") == "CRD";
   SymShape split = columnRow ? SymShape{in[0], dim(depth), {block}, {block}, in[2], in[3]}

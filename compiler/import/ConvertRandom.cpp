@@ -123,7 +123,9 @@ void convertDropout(NodeContext& node) {
   node.forward(0);
   if (!node.wants(1)) return;
   RankedTensorType type = node.inputType(0);
-  if (!type || !type.hasStaticShape()) return node.needsSize("the mask of a tensor with a free dimension");
+  if (!type) return node.invalid("input 0 has no type");
+  if (llvm::any_of(ir::symShape(type), [](const ir::SymDim& dim) { return dim.isFree() && !dim.isNamed(); }))
+    return node.needsSize("the mask of a tensor whose size has no name");
   // The mask keeps everything; before opset 10 it had the input's type.
   ElementType element = node.opset() >= 10 ? ElementType::kBool : ir::elementType(type.getElementType());
   mlir::Type maskType = ir::mlirElementType(node.context(), element);

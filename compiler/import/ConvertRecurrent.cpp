@@ -109,9 +109,30 @@ void convertRecurrent(NodeContext& node, Cell cell) {
     if (!operands[i]) continue;
     if (NodeContext::typeOf(operands[i]).getElementType() != NodeContext::typeOf(operands[kX]).getElementType())
       return node.invalid("its operands are of different types");
-    if (i != kH && i != kC && !NodeContext::typeOf(operands[i]).hasStaticShape())
-      return node.needsSize("weights of a free dimension");
   }
+  const int64_t each = cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4;
+  auto fix = [&](size_t operand, int64_t dim, int64_t size) {
+    const Value value = operands[operand];
+    return !value || node.rank(value) <= dim || node.fixSize(value, dim, size);
+  };
+  if (const int64_t said = node.integer("hidden_size", 0); said > 0 && said < (1 << 20))
+    if (!fix(kW, 0, directions) || !fix(kW, 1, each * said) || !fix(kR, 0, directions) || !fix(kR, 1, each * said) ||
+        !fix(kR, 2, said) || !fix(kBias, 0, directions) || !fix(kBias, 1, 2 * each * said) ||
+        !fix(kPeephole, 0, directions) || !fix(kPeephole, 1, 3 * said))
+      return;
+  for (size_t i : {kW, kR, kBias, kPeephole})
+    if (operands[i] && !NodeContext::typeOf(operands[i]).hasStaticShape() &&
+        (i != kW || NodeContext::typeOf(operands[i]).isDynamicDim(1)))
+      return node.needsSize("weights of a free dimension");
+  auto same = [&](size_t one, int64_t dimOfOne, size_t other, int64_t dim) {
+    return !operands[other] || node.rank(operands[other]) <= dim ||
+           node.sameSize(operands[one], dimOfOne, operands[other], dim);
+  };
+  const int64_t ofBatch = isBatchFirst ? 0 : 1;
+  if (!same(kX, 2, kW, 2) || !same(kX, ofBatch, kLengths, 0) || !same(kX, ofBatch, kH, ofBatch) ||
+      !same(kX, ofBatch, kC, ofBatch) || !same(kR, 2, kH, 2) || !same(kR, 2, kC, 2) ||
+      !fix(kH, 1 - ofBatch, directions) || !fix(kC, 1 - ofBatch, directions))
+    return;
   llvm::ArrayRef<int64_t> x = NodeContext::typeOf(operands[kX]).getShape();
   const int64_t steps = x[isBatchFirst ? 1 : 0], batch = x[isBatchFirst ? 0 : 1], inputs = x[2];
   if (mlir::ShapedType::isDynamic(steps))
@@ -125,13 +146,14 @@ void convertRecurrent(NodeContext& node, Cell cell) {
   const int64_t hidden = NodeContext::typeOf(operands[kR]).getShape()[2];
   if (const int64_t said = node.integer("hidden_size", hidden); said != hidden)
     return node.invalid(strCat("hidden_size is ", said, ", and R has ", hidden, " columns"));
-  const int64_t gates = hidden * (cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4);
-  const int64_t known = mlir::ShapedType::isDynamic(batch) ? -1 : batch;
+  const int64_t gates = hidden * each;
+  auto ifKnown = [](int64_t size) { return mlir::ShapedType::isDynamic(size) ? -1 : size; };
+  const int64_t known = ifKnown(batch);
   auto state = [&](const char* what, Value value) {
     if (isBatchFirst) return checkShape(node, what, value, {known, directions, hidden});
     return checkShape(node, what, value, {directions, known, hidden});
   };
-  if (!checkShape(node, "W", operands[kW], {directions, gates, inputs}) ||
+  if (!checkShape(node, "W", operands[kW], {directions, gates, ifKnown(inputs)}) ||
       !checkShape(node, "R", operands[kR], {directions, gates, hidden}) ||
       !checkShape(node, "B", operands[kBias], {directions, 2 * gates}) ||
       !checkShape(node, "sequence_lens", operands[kLengths], {known}) || !state("initial_h", operands[kH]) ||

@@ -31,6 +31,10 @@ void convertGridSample(NodeContext& node) {
   if (!image || !grid) return;
   const hpu::ElementType type = ir::elementType(node.elementOf(image));
   if (!node.isFloat(image)) return node.unsupported("images of integers");
+  // A coordinate for each dimension of the image.
+  if (const int64_t rank = node.rank(grid);
+      rank == node.rank(image) && rank > 2 && !node.fixSize(grid, rank - 1, rank - 2))
+    return;
   composed(node, {image, grid}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
     return std::vector<hpu::Value>{e.cast(compose::gridSample(e, e.toF32(in[0]), e.toF32(in[1]), how), type)};
   });

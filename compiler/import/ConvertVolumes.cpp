@@ -195,9 +195,13 @@ hpu::Value tensorPositions(Emitter& e, hpu::Value positions, const Shape& x, boo
     }
     positions = sum;
   }
-  std::vector<int64_t> images;
-  for (int64_t i = 0; i < x[0] * x[1]; ++i) images.push_back(i * pixels);
-  hpu::Value first = e.cast(e.indices({x[0], x[1], 1, 1, 1}, images), ElementType::kI32);
+  // The number of the image, times what it has.
+  hpu::Value image = compose::counter(e, x[1], 1, 5);
+  if (x[0] != 1) {
+    hpu::Value channels = e.scalar(static_cast<double>(x[1]), ElementType::kI32);
+    image = e.add(e.mul(compose::counter(e, x[0], 0, 5), channels), image);
+  }
+  hpu::Value first = e.mul(image, e.scalar(static_cast<double>(pixels), ElementType::kI32));
   return e.cast(e.add(positions, first), ElementType::kI64);
 }
 
@@ -244,6 +248,8 @@ void convertMaxUnpool(NodeContext& node) {
   if (!x || !positions) return;
   std::optional<Spatial> s = readSpatial(node, node.rank(x), {});
   if (!s) return;
+  for (int64_t d = 0; node.rank(positions) == node.rank(x) && d < node.rank(x); ++d)
+    if (!node.sameSize(x, d, positions, d)) return;
   std::optional<Ints> wanted;
   if (node.has(2)) {
     wanted = node.constantInts(2);
@@ -282,9 +288,9 @@ void convertConvVolume(NodeContext& node) {
   Value x = node.input(0), w = node.input(1);
   if (!x || !w) return;
   if (!node.isFloat(x)) return node.unsupported("integer operands (the MME multiplies floats)");
-  if (mlir::ShapedType::isDynamicShape(node.typeOf(w).getShape())) return node.needsSize("the shape of its weights");
   if (node.rank(w) != node.rank(x))
     return node.invalid(strCat("input of rank ", node.rank(x), ", weights of rank ", node.rank(w)));
+  if (!fixWeights(node, x, w)) return;
   std::optional<Spatial> s = readSpatial(node, node.rank(x), Ints(node.typeOf(w).getShape().drop_front(2)));
   if (!s) return;
   std::vector<Value> inputs = {x, w};

@@ -4,7 +4,9 @@
 #include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/States.h"
 #include "compiler/import/OnnxImporter.h"
+#include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Elements.h"
 #include "compiler/support/CreateOp.h"
 
@@ -45,6 +47,18 @@ std::string shapeOption(const std::string& input, const Shape& shape) {
 }
 
 }  // namespace
+
+void OnnxImporter::fixInputs() {
+  for (ValueInfo& input : model_.graph.inputs)
+    for (size_t d = 0; d < input.shape.size(); ++d) {
+      if (input.shape[d].size != kDynamic) continue;
+      const std::string name = freeName(input, d);
+      if (auto fixed = options_.fixed.find(name); fixed != options_.fixed.end())
+        input.shape[d] = {fixed->second, {}};
+      else if (const auto joined = DimExpr::parse(name).renamed(options_.joined); joined && !options_.joined.empty())
+        input.shape[d] = {kDynamic, joined->text()};
+    }
+}
 
 std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
   std::set<std::string> initializers;
@@ -87,6 +101,7 @@ Status OnnxImporter::bindOptions() {
           strCat(from, " gives the free dimension '", name, "' the size ", size, ", another option ", slot->second));
     return okStatus();
   };
+  for (const auto& [name, size] : options_.fixed) HPU_RETURN_IF_ERROR(bind(name, size, "the model"));
   for (const auto& [name, size] : options_.dims) {
     if (lengths.count(name)) continue;
     const std::string option = base::optionEntries("dims", {{name, std::to_string(size)}});
@@ -240,6 +255,16 @@ void OnnxImporter::addInputs() {
   for (const ValueInfo* info : inputs)
     names.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("hpu.name", builder_.getStringAttr(info->name))));
   function_.setAllArgAttrs(names);
+  SmallVector<NamedAttribute> defaults;
+  for (const TensorData& data : model_.graph.initializers) {
+    if (!isGivenLate(data.name)) continue;
+    const auto value = cast<TypedValue<RankedTensorType>>(values_[data.name].value);
+    // One of other sizes is no default.
+    const interp::Tensor tensor = interp::Tensor::borrow(data.type, data.data, data.owner);
+    if (value && value.getType() == interp::mlirType(&context_, tensor.type()))
+      defaults.push_back(builder_.getNamedAttr(data.name, interp::attributeOf(&context_, tensor, data.name)));
+  }
+  if (!defaults.empty()) (*module_)->setAttr(ir::kDefaultsAttr, builder_.getDictionaryAttr(defaults));
   std::vector<ValueSize> open;
   for (const ValueSize& size : valueSizes_)
     if (values_[size.input].elements) open.push_back(size);

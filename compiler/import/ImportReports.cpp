@@ -61,18 +61,23 @@ std::string fullName(const OpRow& row) {
   return strCat(row.domain, *row.domain ? "." : "", row.op);
 }
 
-std::string helpFor(const NodeDef& node, int64_t opset) {
+/// Another type of the operands may help, by the reason.
+bool isOfTypes(llvm::StringRef reason) {
+  return llvm::any_of(
+      llvm::ArrayRef<llvm::StringRef>({"integer", "float", "elements that", "type", "f16", "bf16", "f64", "bool"}),
+      [&](llvm::StringRef word) { return reason.contains(word); });
+}
+
+std::string helpFor(const NodeDef& node, int64_t opset, llvm::StringRef reason) {
   if (const OpRow* row = findRow(node.op, node.domain)) {
     if (node.domain.empty() && opset < row->minOpset)
       return strCat("export the model with an opset of ", row->minOpset, " to ", row->maxOpset);
     if (node.domain.empty() && opset > row->maxOpset)
       return strCat("export the model with opset_version=", row->maxOpset);
-    if (*row->limits)
-      return strCat(node.op, " compiles with these limits: ", row->limits,
-                    " (a Cast before the node gives its operands another type)");
-    return strCat("other forms of ", node.op,
-                  " compile: change what the reason names (a Cast before the node gives its operands "
-                  "another type), or write the node with other ops");
+    const std::string cast = isOfTypes(reason) ? " (a Cast before the node gives its operands another type)" : "";
+    if (*row->limits) return strCat(node.op, " compiles with these limits: ", row->limits, cast);
+    return strCat("other forms of ", node.op, " compile: change what the reason names", cast,
+                  ", or write the node with other ops");
   }
   if (isText(node)) return "devices have no strings: do this on the host, and give the model numbers";
   const std::string custom =
@@ -116,7 +121,7 @@ void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string rea
   Issue issue{kind, node.name, node.op, std::move(details), std::move(reason), std::move(names)};
   if (kind == Issue::Kind::kUnsupported) {
     describeNode(issue, node);
-    issue.help = helpFor(node, opsetOf(node));
+    issue.help = helpFor(node, opsetOf(node), issue.reason);
   }
   issues_.push_back(std::move(issue));
   if (kind == Issue::Kind::kUnsupported) lookIntoBodies(node);

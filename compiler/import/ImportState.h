@@ -22,6 +22,16 @@ inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant t
 /// On a reshape: its sizes, by index, that would copy the operand's size if they were 0.
 inline constexpr llvm::StringLiteral kZeroCopiesAttr = "hpu.zero_copies";
 
+/// On a slice that has the elements of its operand in other numbers of them: each launch is asked whether they are as
+/// many.
+inline constexpr llvm::StringLiteral kIsWholeAttr = "hpu.is_whole";
+
+/// On a module: sizes of free dimensions that its model fixed (fixedSizes).
+inline constexpr llvm::StringLiteral kFixedSizesAttr = "hpu.fixed_sizes";
+
+/// On a module: names of free dimensions that have others (joinedSizes).
+inline constexpr llvm::StringLiteral kJoinedSizesAttr = "hpu.joined_sizes";
+
 /// A tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
   ElementType element = ElementType::kI64;

@@ -9,6 +9,7 @@
 #include "compiler/dialect/hpu/HpuDialect.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/import/DataSizes.h"
+#include "compiler/import/ImportState.h"
 #include "compiler/import/LocalFunctions.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
@@ -47,6 +48,15 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
   return importOnnxModule(context, std::move(model), options, unsupported, partial, origins);
 }
 
+/// `name` is `one` from now on, in all that was said before, too. False: that is known.
+static bool join(std::map<std::string, std::string>& joined, const std::string& name, std::string one) {
+  if (auto known = joined.find(one); known != joined.end()) one = known->second;
+  if (name == one || joined.count(name)) return false;
+  for (auto& [other, its] : joined)
+    if (its == name) its = one;
+  return joined.emplace(name, one).second;
+}
+
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
                                         std::map<std::string, NodeOrigin>* origins) {
@@ -55,8 +65,19 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, c
   HPU_ASSIGN(const CustomOps customOps, CustomOps::load(context, options.plugins));
   HPU_RETURN_IF_ERROR(inlineFunctions(
       model, [&](const std::string& domain, const std::string& op) { return customOps.has(domain, op); }));
-  OnnxImporter importer(context, std::move(model), options, customOps);
-  StatusOr<OwningModule> module = importer.run();
+  ImportOptions own = options;
+  std::optional<OnnxImporter> tried;
+  std::optional<StatusOr<OwningModule>> result;
+  for (bool again = true; again;) {
+    tried.emplace(context, model, own, customOps);
+    result.emplace(tried->run());
+    again = false;
+    // Each round fixes a dimension more.
+    for (const auto& [name, size] : tried->fixedSizes()) again |= own.fixed.emplace(name, size).second;
+    for (const auto& [name, one] : tried->joinedSizes()) again |= join(own.joined, name, one);
+  }
+  OnnxImporter& importer = *tried;
+  StatusOr<OwningModule> module = std::move(*result);
   if (origins) *origins = importer.origins();
   if (unsupported) {
     for (Issue issue : importer.issues()) {
@@ -84,6 +105,20 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, c
   if (failed(verify(module->get())))
     return capture.status(StatusCode::kInternal, strCat("'", path, "': the importer made an invalid module"));
   return module;
+}
+
+std::map<std::string, int64_t> fixedSizes(ModuleOp module) {
+  std::map<std::string, int64_t> sizes;
+  if (auto all = module->getAttrOfType<DictionaryAttr>(kFixedSizesAttr))
+    for (NamedAttribute each : all) sizes[each.getName().str()] = cast<IntegerAttr>(each.getValue()).getInt();
+  return sizes;
+}
+
+std::map<std::string, std::string> joinedSizes(ModuleOp module) {
+  std::map<std::string, std::string> names;
+  if (auto all = module->getAttrOfType<DictionaryAttr>(kJoinedSizesAttr))
+    for (NamedAttribute each : all) names[each.getName().str()] = cast<StringAttr>(each.getValue()).str();
+  return names;
 }
 
 std::string sizeOptions(const std::vector<std::string>& names) {
@@ -240,26 +275,60 @@ StatusOr<OwningModule> parseMlirModule(MLIRContext& context, std::string_view by
   return importParsed(context, path, [&] { return OwningModule(parseSourceString<ModuleOp>(ended, &context, path)); });
 }
 
-std::string coverageDocument() {
+namespace {
+
+/// " test | types | engines |" of each op that has a line: its parts are parted by tabs.
+std::map<std::string, std::string> cellsOf(std::string_view found) {
+  std::map<std::string, std::string> cells;
+  llvm::SmallVector<llvm::StringRef> lines, parts;
+  llvm::StringRef(found.data(), found.size()).split(lines, '\n');
+  for (llvm::StringRef line : lines) {
+    parts.clear();
+    if (line.starts_with("#")) continue;
+    line.split(parts, '\t');
+    if (parts.size() != 4) continue;
+    std::string text;
+    for (llvm::StringRef part : llvm::drop_begin(parts)) text += strCat(" ", part.str(), " |");
+    cells[parts[0].str()] = text;
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::string coverageDocument(std::string_view found) {
+  const std::map<std::string, std::string> cells = cellsOf(found);
+  auto cellsFor = [&](const std::string& op) {
+    auto own = cells.find(op);
+    return own == cells.end() ? std::string("  |  |  |") : own->second;
+  };
   std::string text =
       "# ONNX operators\n\n"
       "Generated from the importer's table (`compiler/import/OpTable.h`); `hpu-compile --list-ops` prints the same "
       "list.\n"
       "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run "
-      "time.\n\n";
+      "time.\n\n"
+      "*Tested by* is one of the tests that run the operator (ONNX's own, a case of a script beside ONNX Runtime, "
+      "random "
+      "models, a unit test).\n*Types* are those of its first operand with which that case compiles, *runs on* are the "
+      "engines of the commands that its cases compile to\n(host: none, its result is a constant). Nothing of it is "
+      "written "
+      "by hand: `tests/conformance/onnx/op_coverage.py` finds it and checks it.\n\n";
   std::vector<const OpRow*> rows = allRows();
   const auto others = std::find_if(rows.begin(), rows.end(), [](const OpRow* row) { return *row->domain != 0; });
   text += strCat(others - rows.begin(), " operators of the default domain import, up to opset ", kNewestOpset,
                  "; every other one is reported by name before compilation starts.\n\n"
-                 "| operator | opsets | limits |\n|---|---|---|\n");
+                 "| operator | opsets | tested by | types | runs on | limits |\n|---|---|---|---|---|---|\n");
   for (auto row = rows.begin(); row != others; ++row)
-    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " | ", (*row)->limits, " |\n");
+    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " |", cellsFor((*row)->op), " ",
+                   (*row)->limits, " |\n");
   text += strCat("\n", rows.end() - others,
                  " operators of other domains, as ONNX Runtime's optimiser and exporters write them, and steps of "
                  "optimisers:\n\n"
-                 "| operator | limits |\n|---|---|\n");
+                 "| operator | tested by | types | runs on | limits |\n|---|---|---|---|---|\n");
   for (auto row = others; row != rows.end(); ++row)
-    text += strCat("| ", (*row)->domain, ".", (*row)->op, " | ", (*row)->limits, " |\n");
+    text += strCat("| ", (*row)->domain, ".", (*row)->op, " |", cellsFor(strCat((*row)->domain, ".", (*row)->op)), " ",
+                   (*row)->limits, " |\n");
   text +=
       "\nFunctions that are local to a model are imported as the nodes of their bodies, `call/node`, in their own "
       "opsets; "

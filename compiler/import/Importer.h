@@ -9,6 +9,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/import/OnnxModel.h"
@@ -30,6 +31,10 @@ struct ImportOptions {
   std::map<std::string, interp::Tensor> constants;
   std::vector<std::string> plugins;  ///< Files of custom ops.
   int64_t unrollLimit = 1024;        ///< CompileOptions'.
+  /// Sizes of free dimensions that the model's nodes ask for; the import finds them.
+  std::map<std::string, int64_t> fixed = {};
+  /// Free dimensions that nodes ask to be equal to others, with the names of those; the import finds them.
+  std::map<std::string, std::string> joined = {};
 };
 
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.
@@ -63,6 +68,12 @@ StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, OnnxModel mo
                                         OwningModule* partial = nullptr,
                                         std::map<std::string, NodeOrigin>* origins = nullptr);
 
+/// Sizes of free dimensions that the module has numbers for, as its model means nothing with others, by name.
+std::map<std::string, int64_t> fixedSizes(mlir::ModuleOp module);
+
+/// Free dimensions of the file that the module has under another name, as its model asks them to be equal, with that.
+std::map<std::string, std::string> joinedSizes(mlir::ModuleOp module);
+
 /// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);
 
@@ -78,7 +89,7 @@ StatusOr<OwningModule> parseMlirModule(mlir::MLIRContext& context, std::string_v
 /// Whether the file's first bytes are those of MLIR text or bytecode. Errors: those of opening it.
 StatusOr<bool> isMlirFile(const std::string& path);
 
-/// docs/onnx-coverage.md, from the op table.
-std::string coverageDocument();
+/// docs/onnx-coverage.md, from the op table and, of each op, the line of tests/conformance/onnx/op_coverage.txt.
+std::string coverageDocument(std::string_view found);
 
 }  // namespace hpu::importer

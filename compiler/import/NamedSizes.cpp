@@ -273,6 +273,10 @@ class GuardFinder {
         HPU_RETURN_IF_ERROR(relate(op, false, 1, ir::numberOf(dim)));
       return okStatus();
     }
+    if (isa<ir::NativeOp>(op)) {
+      for (const SymDim& dim : shapeOf(op->getResult(0))) HPU_RETURN_IF_ERROR(relate(op, false, 0, ir::numberOf(dim)));
+      return okStatus();
+    }
     auto hpuOp = dyn_cast<ir::HpuOp>(op);
     if (!hpuOp || !hpuOp.isElementwise() || op->getNumResults() != 1) return okStatus();
     const SymShape result = shapeOf(op->getResult(0));
@@ -403,6 +407,7 @@ class GuardFinder {
       if (std::optional<ArrayAttr> names = slice.getStartSymbols())
         start = ir::numberOf({slice.getStarts()[d], dyn_cast<StringAttr>((*names)[d])});
       const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
+      if (slice->hasAttr(kIsWholeAttr)) HPU_RETURN_IF_ERROR(relate(slice, true, whole, size));
       HPU_RETURN_IF_ERROR(relate(slice, false, 0, size));
       if (size == SymInt(0)) continue;
       const int64_t step = slice.getSteps()[d];

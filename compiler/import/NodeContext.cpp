@@ -302,6 +302,41 @@ SymDim NodeContext::symDim(const std::optional<DimExpr>& size) {
   return ir::dimOf(builder_.getContext(), size);
 }
 
+bool NodeContext::fixSize(Value x, int64_t dim, int64_t size) {
+  if (!x || issue_) return false;
+  const SymDim own = ir::symShape(typeOf(x))[static_cast<size_t>(dim)];
+  if (!own.isFree()) return true;
+  const std::optional<DimExpr> expr = ir::exprOf(own);
+  // A number times a name, and a number: 4*hidden.
+  const std::vector<std::string> names = expr ? expr->symbols() : std::vector<std::string>();
+  if (names.size() == 1) {
+    const auto rest = expr->evaluate({{names[0], 0}}), next = expr->evaluate({{names[0], 1}});
+    const auto line = rest && next ? DimExpr::symbol(names[0]).times(*next - *rest) : std::nullopt;
+    const auto whole = line ? line->plus(*rest) : std::nullopt;
+    if (whole && *whole == *expr && *next != *rest && (size - *rest) % (*next - *rest) == 0 &&
+        (size - *rest) / (*next - *rest) >= 0)
+      fixed_.emplace(names[0], (size - *rest) / (*next - *rest));
+  }
+  needsSize(strCat("dimension ", dim, " (", expr ? expr->text() : std::string("?"), ") has to be ", size));
+  return false;
+}
+
+bool NodeContext::sameSize(Value a, int64_t dimOfA, Value b, int64_t dimOfB) {
+  if (!a || !b || issue_) return false;
+  const SymDim x = ir::symShape(typeOf(a))[static_cast<size_t>(dimOfA)],
+               y = ir::symShape(typeOf(b))[static_cast<size_t>(dimOfB)];
+  if (x == y) return true;
+  if (!x.isFree()) return fixSize(b, dimOfB, x.size);
+  if (!y.isFree()) return fixSize(a, dimOfA, y.size);
+  const std::optional<DimExpr> one = ir::exprOf(x), other = ir::exprOf(y);
+  // How expressions become equal is not asked.
+  if (!one || !other || !one->asSymbol() || !other->asSymbol()) return true;
+  joined_.emplace(*other->asSymbol(), *one->asSymbol());
+  needsSize(strCat("dimension ", dimOfA, " (", one->text(), ") and dimension ", dimOfB, " (", other->text(),
+                   ") have to be equal"));
+  return false;
+}
+
 std::optional<DimExpr> NodeContext::product(ArrayRef<std::optional<DimExpr>> sizes) {
   std::optional<DimExpr> result = DimExpr(1);
   for (const auto& size : sizes) {

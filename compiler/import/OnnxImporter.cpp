@@ -73,6 +73,7 @@ StatusOr<OwningModule> OnnxImporter::run() {
   function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
   builder_.setInsertionPointToStart(function_.addEntryBlock());
 
+  fixInputs();
   expandSequences();
   valueSizes_ = findValueSizes(model_.graph, realInputs(), [&](const std::string& name) {
     return options_.dims.count(name) || options_.bounds.count(name);
@@ -108,6 +109,18 @@ StatusOr<OwningModule> OnnxImporter::run() {
   if (!issues_.empty()) return failure();
   HPU_RETURN_IF_ERROR(resolveDataSizes(*module_).withContext(strCat("'", model_.path, "'")));
   removeDeadOps();
+  if (!options_.fixed.empty()) {
+    SmallVector<NamedAttribute> fixed;
+    for (const auto& [name, size] : options_.fixed)
+      fixed.push_back(builder_.getNamedAttr(name, builder_.getI64IntegerAttr(size)));
+    (*module_)->setAttr(kFixedSizesAttr, builder_.getDictionaryAttr(fixed));
+  }
+  if (!options_.joined.empty()) {
+    SmallVector<NamedAttribute> joined;
+    for (const auto& [name, one] : options_.joined)
+      joined.push_back(builder_.getNamedAttr(name, builder_.getStringAttr(one)));
+    (*module_)->setAttr(kJoinedSizesAttr, builder_.getDictionaryAttr(joined));
+  }
   return std::move(module_);
 }
 
@@ -286,8 +299,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
   NodeContext context(builder_, node, opsetOf(node), inputs, wanted, /*folding=*/false);
   context.mnemonic_ = row->mnemonic;
-  context.bounds_ = options_.bounds;
-  if (mayBeOnDevice()) context.unrollLimit_ = options_.unrollLimit;
+  inform(node, context);
   if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
   generatedBytes_ += context.generatedBytes_;
   if (generatedBytes_ > kGeneratedBytes)
@@ -306,7 +318,23 @@ void OnnxImporter::convertCustom(const NodeDef& node, const std::vector<Imported
   define(node, context, standsIn);
 }
 
+void OnnxImporter::inform(const NodeDef& node, NodeContext& context) const {
+  context.bounds_ = options_.bounds;
+  if (mayBeOnDevice()) context.unrollLimit_ = options_.unrollLimit;
+  for (const std::string& output : node.outputs) {
+    auto inside = declared_.find(output), result = declaredOutputs_.find(output);
+    const ValueInfo* info = inside != declared_.end()          ? inside->second
+                            : result != declaredOutputs_.end() ? result->second
+                                                               : nullptr;
+    context.declaredRanks_.push_back(info && info->isTensor && info->hasShape
+                                         ? std::optional<int64_t>(static_cast<int64_t>(info->shape.size()))
+                                         : std::nullopt);
+  }
+}
+
 void OnnxImporter::define(const NodeDef& node, NodeContext& done, bool standsIn) {
+  fixed_.insert(done.fixed_.begin(), done.fixed_.end());
+  joined_.insert(done.joined_.begin(), done.joined_.end());
   if (done.issue_) {
     // What the file declares may be wrong or say little: nothing else is concluded from it.
     if (!standsIn || done.issue_->kind == Issue::Kind::kUnsupported)

@@ -23,6 +23,11 @@ class OnnxImporter {
   OnnxImporter(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options, const CustomOps& customOps);
   StatusOr<OwningModule> run();
   const std::vector<Issue>& issues() const { return issues_; }
+  /// After run(): sizes of free dimensions that nodes ask for. With these (ImportOptions::fixed) the import is to begin
+  /// anew.
+  const shape::SymbolBindings& fixedSizes() const { return fixed_; }
+  /// The same of those that nodes ask to be equal (ImportOptions::joined).
+  const std::map<std::string, std::string>& joinedSizes() const { return joined_; }
   /// Domains and opsets of the model's nodes, by their names.
   std::map<std::string, NodeOrigin> origins() const;
   /// After run() has failed: the function of what could be converted, whose results are the values that nothing reads;
@@ -37,6 +42,9 @@ class OnnxImporter {
   /// Gives the input's elements names, or makes it a constant where options give all of them. False and an issue where
   /// they give some.
   bool nameValues(const ValueInfo& info, ImportedValue& value);
+  /// Inputs have the numbers of ImportOptions::fixed and the names of ImportOptions::joined as if the file declared
+  /// them.
+  void fixInputs();
   std::vector<const ValueInfo*> realInputs() const;
   /// An initializer that the graph lists as an input, too, and that the options name in `shapes`: launches give it.
   /// Without that it is a constant, as nearly everybody wants of a file whose IR version (below 4) lists every weight.
@@ -93,6 +101,8 @@ class OnnxImporter {
   /// Runs the converter on scratch ops and evaluates them. False when the result would be too large.
   bool fold(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
   void define(const NodeDef& node, NodeContext& done, bool standsIn = false);
+  /// What the options and the file say to a node's converter.
+  void inform(const NodeDef& node, NodeContext& context) const;
   void poison(const NodeDef& node);
   /// The node reads a value that is not known before the model runs.
   bool readsData(const NodeDef& node) const;
@@ -135,6 +145,8 @@ class OnnxImporter {
   int64_t opsetOf(const NodeDef& node) const { return node.opset > 0 ? node.opset : opset_; }
   int64_t opset_ = 0;                                 ///< The model's.
   shape::SymbolBindings bindings_;                    ///< Sizes of free dimensions from the options.
+  shape::SymbolBindings fixed_;                       ///< See fixedSizes(),
+  std::map<std::string, std::string> joined_;         ///< and joinedSizes().
   std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.
   std::vector<ValueSize> valueSizes_;                 ///< Elements of inputs that are free dimensions.
   std::set<std::string> lost_;                        ///< Names without a value because of a fault of the graph.

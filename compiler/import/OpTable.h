@@ -13,7 +13,7 @@
 namespace hpu::importer {
 
 /// The newest opset whose changes were looked at for every row.
-inline constexpr int64_t kNewestOpset = 24;
+inline constexpr int64_t kNewestOpset = 26;
 
 using Converter = void (*)(NodeContext&);
 
@@ -61,6 +61,10 @@ std::vector<const OpRow*> allRows();
 /// than the node's own; null after a failure, which is then recorded. `exact`: they are integers that stand in floats.
 Value convolve(NodeContext& node, Value input, Value weights, bool exact = false);
 /// Convolutions and pooling with three spatial dimensions, and pooling with positions.
+/// What a convolution's weights say beyond elements is known when it is imported: the sizes of the window, and the
+/// number of channels where these are in groups. Free dimensions of the operands that can only have one size get it.
+/// False after a failure.
+bool fixWeights(NodeContext& node, Value input, Value weights);
 void convertConvVolume(NodeContext& node);
 void convertPoolVolume(NodeContext& node);
 /// Shape arithmetic on sizes that may be free: true when the outputs were set from the elements of the

@@ -184,6 +184,15 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
       SizeAssignment& sizes = tried.emplace_back();
       for (size_t i = 0; i < count; ++i) sizes[names[i]] = primes[isReversed ? count - 1 - i : i] * times;
     }
+  // Smaller ones for tensors of very many dimensions, which would be larger than any memory.
+  std::vector<int64_t> medium;
+  for (int64_t prime : llvm::reverse(kSmallPrimes))
+    if (prime > 7 && !divides(prime, numbers)) medium.push_back(prime);
+  for (const bool isReversed : {false, true}) {
+    if (count < 5 || medium.size() < count) break;
+    SizeAssignment& sizes = tried.emplace_back();
+    for (size_t i = 0; i < count; ++i) sizes[names[i]] = medium[isReversed ? count - 1 - i : i];
+  }
   const SizeAssignment large = tried.front();
   const size_t most = tried.size() + kMostTrials;
   auto add = [&](const SizeAssignment& small) {
@@ -271,6 +280,13 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
   for (const ValueSize& size : valueSizes(module)) values.push_back(size.symbol);
   for (const auto& [name, own] : bounds)
     if (own.min == own.max && !llvm::is_contained(values, name)) represented.dims.emplace(name, own.min);
+  const EqualSizes equal(main);
+  // A size that is joined with a number can be that one only.
+  for (const auto& [name, size] : equal.fixed()) {
+    const auto found = bounds.find(name);
+    const bool isWithin = found == bounds.end() || (found->second.min <= size && size <= found->second.max);
+    if (isWithin && !llvm::is_contained(values, name)) represented.dims.emplace(name, size);
+  }
   const std::set<std::string> symbols = openSymbols(main, represented);
   if (symbols.empty()) return specializeModule(module, represented);
   std::set<int64_t> numbers;
@@ -285,7 +301,6 @@ Status representModule(ModuleOp module, const ImportOptions& options, const std:
     represented.bounds[name] = own;
     pairs.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr({own.low, own.high})));
   }
-  const EqualSizes equal(main);
   const std::map<std::string, std::string> standing = standIns(symbols, equal);
   HPU_ASSIGN(const std::vector<SizeAssignment> tried,
              representativesOf(boundsOf(standing, represented.bounds), numbers));

@@ -161,75 +161,137 @@ class Freer {
     return isSame ? okStatus() : computed(ops, values);
   }
 
+  /// What is known of the elements of a constant in all graphs: first + i * step along dimension `dim`.
+  struct Line {
+    Numbers firsts, steps;
+    int64_t dim = -1;    ///< None: all elements are the same.
+    int64_t whole = 1;   ///< Of floats: each is divided by this,
+    double part = 0;     ///< or is this divided by the number.
+    bool isSame = true;  ///< A number that no size changes: `part`, or `firsts`.
+  };
+
+  static std::optional<Line> lineOf(const std::vector<interp::Tensor>& values) {
+    Line line;
+    const bool isFloat = values.front().element() == ElementType::kF32;
+    bool isUniform = true;
+    for (const interp::Tensor& value : values)
+      for (int64_t i = 1; i < value.count() && isUniform; ++i)
+        isUniform = isFloat ? value.number(i) == value.number(0) : value.integer(i) == value.integer(0);
+    for (const interp::Tensor& value : values)
+      if (value.count() < 1) return std::nullopt;
+    if (isFloat) {
+      if (!isUniform) return std::nullopt;
+      line.isSame =
+          llvm::all_of(values, [&](const auto& value) { return value.number(0) == values.front().number(0); });
+      if (line.isSame)
+        line.part = values.front().number(0);
+      else if (!whole(values, line.firsts, line.whole) && !fraction(values, line.firsts, line.part))
+        return std::nullopt;
+      line.steps.assign(values.size(), 0);
+      return line;
+    }
+    for (const interp::Tensor& value : values) line.firsts.push_back(value.integer(0));
+    line.isSame = llvm::all_equal(line.firsts);
+    if (isUniform) {
+      line.steps.assign(values.size(), 0);
+      return line;
+    }
+    // All elements lie along one dim.
+    line.isSame = false;
+    for (const interp::Tensor& value : values) {
+      for (int64_t d = 0; d < value.rank(); ++d) {
+        if (value.shape()[static_cast<size_t>(d)] == 1) continue;
+        if (line.dim >= 0 && line.dim != d) return std::nullopt;
+        line.dim = d;
+      }
+      if (value.count() < 2) return std::nullopt;
+      line.steps.push_back(value.integer(1) - value.integer(0));
+      for (int64_t i = 1; i < value.count(); ++i)
+        if (value.integer(i) != value.integer(0) + i * line.steps.back()) return std::nullopt;
+    }
+    return line;
+  }
+
   /// A constant that depends on sizes as a range that does: counters, and numbers that are sizes or parts of one.
   Status computed(const std::vector<Operation*>& ops, const std::vector<interp::Tensor>& values) {
     Operation* op = ops.front();
     const Status failure = differs(strCat("the value of ", ir::unitName(op)));
     const ElementType element = values.front().element();
     const bool isFloat = element == ElementType::kF32;
-    if (!isFloat && element != ElementType::kI32 && element != ElementType::kI64) return failure;
-    // All elements lie along one dim.
-    Numbers counts, starts;
-    std::optional<double> step, part;
-    int64_t dim = -1;
-    for (const interp::Tensor& value : values) {
-      const int64_t count = value.count();
-      if (count < 1 || (isFloat && count != 1)) return failure;
-      for (int64_t d = 0; d < value.rank(); ++d) {
-        if (value.shape()[static_cast<size_t>(d)] == 1) continue;
-        if (dim >= 0 && dim != d) return failure;
-        dim = d;
-      }
-      counts.push_back(count);
-      if (isFloat) continue;
-      starts.push_back(value.integer(0));
-      const int64_t own = count > 1 ? value.integer(1) - value.integer(0) : step.value_or(1);
-      if (own == 0 || own != step.value_or(own)) return failure;
-      if (count > 1) step = own;
-      for (int64_t i = 1; i < count; ++i)
-        if (value.integer(i) != starts.back() + i * own) return failure;
+    if (!isFloat && element != ElementType::kI32 && element != ElementType::kI64 && element != ElementType::kU32)
+      return failure;
+    std::optional<Line> line = lineOf(values);
+    if (!line) return failure;
+    std::vector<DimExpr> shape;
+    for (int64_t d = 0; d < values.front().rank(); ++d) {
+      Numbers sizes;
+      for (const interp::Tensor& value : values) sizes.push_back(value.shape()[static_cast<size_t>(d)]);
+      const std::optional<DimExpr> size = guess_.find(sizes, {}, false);
+      if (!size) return failure;
+      shape.push_back(*size);
     }
-    if (isFloat && !whole(values, starts) && !fraction(values, starts, part)) return failure;
-    const std::optional<DimExpr> start = guess_.find(starts, {}, false), size = guess_.find(counts, {}, false);
-    if (!start || !size) return failure;
 
     OpBuilder b(op);
     auto dimOf = [&](const DimExpr& expr) { return expr.constant().value_or(ShapedType::kDynamic); };
-    auto nameOf = [&](const DimExpr& expr) {
-      return b.getArrayAttr({b.getStringAttr(expr.isConstant() ? std::string() : expr.text())});
-    };
+    auto nameOf = [&](const DimExpr& expr) { return b.getStringAttr(expr.isConstant() ? std::string() : expr.text()); };
     auto attribute = [&](const char* name, mlir::Attribute value) { return b.getNamedAttr(name, value); };
     ir::DiagnosticCapture capture(op->getContext());
     auto make = [&](llvm::StringRef mnemonic, ValueRange operands, ArrayRef<NamedAttribute> attributes) -> mlir::Value {
+      for (mlir::Value operand : operands)
+        if (!operand) return {};
       FailureOr<Operation*> made = ir::createOp(b, op->getLoc(), mnemonic, operands, attributes);
       if (failed(made)) return {};
       for (Operation* each : ops) numbers_[*made] = numbers_[each];
       return (*made)->getResult(0);
     };
-    const Type type = ir::mlirElementType(op->getContext(), isFloat ? ElementType::kI64 : element);
-    mlir::Value value = make("range", {},
-                             {attribute("starts", b.getDenseI64ArrayAttr({dimOf(*start)})),
-                              attribute("sizes", b.getDenseI64ArrayAttr({dimOf(*size)})),
-                              attribute("steps", b.getDenseI64ArrayAttr({static_cast<int64_t>(step.value_or(1))})),
-                              attribute("element", TypeAttr::get(type)), attribute("start_symbols", nameOf(*start)),
-                              attribute("symbols", nameOf(*size))});
-    if (value && isFloat) {
-      const TypeAttr f32 = TypeAttr::get(b.getF32Type());
-      value = make("cast", {value}, {attribute("to", f32)});
-    }
-    if (value && part) {
-      value = make("div", {constantOf(b, ops, *part), value}, {});
-    }
-    if (value && values.front().rank() != 1) {
-      SmallVector<int64_t> shape(static_cast<size_t>(values.front().rank()), 1);
-      SmallVector<mlir::Attribute> names(shape.size(), b.getStringAttr(""));
-      if (dim >= 0) {
-        shape[static_cast<size_t>(dim)] = dimOf(*size);
-        if (!size->isConstant()) names[static_cast<size_t>(dim)] = b.getStringAttr(size->text());
+    const bool isCast = isFloat || element == ElementType::kU32;
+    const Type type = ir::mlirElementType(op->getContext(), isCast ? ElementType::kI64 : element);
+    auto range = [&](const DimExpr& start, const DimExpr& size, int64_t step) {
+      return make("range", {},
+                  {attribute("starts", b.getDenseI64ArrayAttr({dimOf(start)})),
+                   attribute("sizes", b.getDenseI64ArrayAttr({dimOf(size)})),
+                   attribute("steps", b.getDenseI64ArrayAttr({step})), attribute("element", TypeAttr::get(type)),
+                   attribute("start_symbols", b.getArrayAttr({nameOf(start)})),
+                   attribute("symbols", b.getArrayAttr({nameOf(size)}))});
+    };
+    auto sized = [&](llvm::StringRef mnemonic, mlir::Value value, ArrayRef<DimExpr> sizes) {
+      SmallVector<int64_t> numbers;
+      SmallVector<mlir::Attribute> names;
+      for (const DimExpr& size : sizes) numbers.push_back(dimOf(size)), names.push_back(nameOf(size));
+      return make(mnemonic, {value},
+                  {attribute("shape", b.getDenseI64ArrayAttr(numbers)), attribute("symbols", b.getArrayAttr(names))});
+    };
+    const DimExpr count = line->dim >= 0 ? shape[static_cast<size_t>(line->dim)] : DimExpr(1);
+    mlir::Value value;
+    if (line->isSame && isFloat) {
+      value = constantOf(b, ops, line->part);
+    } else {
+      const std::optional<DimExpr> step = guess_.find(line->steps, {}, false);
+      std::optional<DimExpr> first = guess_.find(line->firsts, {}, false);
+      // Half of an even number is whole, and the number follows from sizes where the half does not.
+      for (; !first && isFloat && line->part == 0 && line->whole < 4; first = guess_.find(line->firsts, {}, false)) {
+        line->whole *= 2;
+        for (int64_t& number : line->firsts) number *= 2;
       }
-      value = make("reshape", {value},
-                   {attribute("shape", b.getDenseI64ArrayAttr(shape)), attribute("symbols", b.getArrayAttr(names))});
+      if (!first || !step) return failure;
+      const std::optional<int64_t> number = step->constant();
+      if (number)
+        value = range(*first, count, *number == 0 ? 1 : *number);
+      else
+        value = make("add", {make("mul", {range(0, count, 1), range(*step, 1, 1)}, {}), range(*first, 1, 1)}, {});
+      if (isCast) {
+        const TypeAttr own = TypeAttr::get(ir::mlirElementType(op->getContext(), element));
+        value = make("cast", {value}, {attribute("to", own)});
+      }
+      if (isFloat && line->part != 0) value = make("div", {constantOf(b, ops, line->part), value}, {});
+      if (isFloat && line->whole != 1)
+        value = make("mul", {value, constantOf(b, ops, 1.0 / static_cast<double>(line->whole))}, {});
     }
+    // One dimension so far.
+    std::vector<DimExpr> along(shape.size(), DimExpr(1));
+    if (line->dim >= 0) along[static_cast<size_t>(line->dim)] = count;
+    if (value && shape.size() != 1) value = sized("reshape", value, along);
+    if (value && along != shape) value = sized("expand", value, shape);
     if (!value) return failure;
     sizes_[value] = ir::tensorOf(op->getResult(0));
     op->getResult(0).replaceAllUsesWith(value);
@@ -250,19 +312,23 @@ class Freer {
     return made->getResult(0);
   }
 
-  /// Numbers without a fraction that floats hold exactly.
-  static bool whole(const std::vector<interp::Tensor>& values, Numbers& numbers) {
-    numbers.clear();
-    for (const interp::Tensor& value : values) {
-      const double number = value.number(0);
-      if (std::abs(number) > 1 << 24 || number != std::round(number)) return false;
-      numbers.push_back(static_cast<int64_t>(number));
+  /// Numbers without a fraction that floats hold exactly, or with halves or quarters: what they are times `parts`.
+  static bool whole(const std::vector<interp::Tensor>& values, Numbers& numbers, int64_t& parts) {
+    for (parts = 1; parts <= 4; parts *= 2) {
+      numbers.clear();
+      for (const interp::Tensor& value : values) {
+        const double number = value.number(0) * static_cast<double>(parts);
+        if (std::abs(number) > 1 << 24 || number != std::round(number)) break;
+        numbers.push_back(static_cast<int64_t>(number));
+      }
+      if (numbers.size() == values.size()) return true;
     }
-    return true;
+    parts = 1;
+    return false;
   }
 
   /// Numbers that are all `part` divided by a whole one, as a mean's factor is.
-  static bool fraction(const std::vector<interp::Tensor>& values, Numbers& divisors, std::optional<double>& part) {
+  static bool fraction(const std::vector<interp::Tensor>& values, Numbers& divisors, double& part) {
     for (const double tried : {1.0, -1.0, 2.0, -2.0, 0.5, -0.5}) {
       divisors.clear();
       for (const interp::Tensor& value : values) {

@@ -66,7 +66,9 @@ std::string helpFor(StringRef why) {
   if (why.contains("no elements"))
     return "leave the node out where it has nothing to do, or give its free dimension another size";
   if (why.contains("MME")) return "export the model in f32, or put a Cast before the node";
-  return "write the node with other ops, or in another type (a Cast before it)";
+  if (why.contains("elements") || why.contains("type") || why.contains("float") || why.contains("integer"))
+    return "write the node with other ops, or in another type (a Cast before it)";
+  return "write the node with other ops";
 }
 
 }  // namespace

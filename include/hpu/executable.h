@@ -30,7 +30,8 @@ struct OutputEvent {
 /// A launch by device addresses.
 struct LaunchArguments {
   /// In the order of recipe().inputs() and outputs(): multiples of the element size, each in one
-  /// live allocation with room for its tensor (dense, row-major).
+  /// live allocation with room for its tensor (dense, row-major). 0 for an input that has a default
+  /// (Recipe::inputDefault): the launch takes that.
   std::vector<uint64_t> inputs, outputs;
   uint64_t workspace = 0;  ///< workspaceBytes() bytes of the caller's; 0: the executable's own.
   std::vector<OutputEvent> events;
@@ -85,10 +86,10 @@ class HPU_API Executable {
   StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes) const;
   StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes, const InputValues& values) const;
   /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as
-  /// large as its tensor (dense, row-major). They stay alive until the launch is done. An output
-  /// may use the memory of an input, wholly or in part (weights updated in place): it is then
-  /// computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices,
-  /// outputs that share memory).
+  /// large as its tensor (dense, row-major); an empty one for an input that is to have its default. They stay alive
+  /// until the launch is done. An output may use the memory of an input, wholly or in part (weights updated in place):
+  /// it is then computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices, outputs
+  /// that share memory).
   Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
   /// The same with the shapes of all inputs, as LaunchArguments::inputShapes: each buffer is at least as large as its
   /// tensor has then. Errors: also kInvalidArgument (shapes that do not fit: the dimension, its bounds and the inputs

@@ -108,6 +108,9 @@ class HPU_API Recipe {
   /// The elements of these for sizes of the free dimensions, by name; empty lists for all other inputs. Errors: as
   /// inputShapes.
   StatusOr<InputValues> inputValues(const std::map<std::string, int64_t>& sizes) const;
+  /// What an input is where a launch gives nothing for it (an initializer of the model that is an input, too, and that
+  /// CompileOptions::shapes names): its elements, dense, as long as the recipe lives. Null: it has no default.
+  const void* inputDefault(size_t index) const;
   /// HBM scratch of one launch; with free dimensions that of typical sizes (Executable::workspaceBytes has the others).
   int64_t workspaceBytes() const;
   int64_t constantBytes() const;  ///< HBM held by weights while loaded.

@@ -90,6 +90,17 @@ Status ExecutableState::placeSections(const LoadOptions& options) {
     sections_[i] = buffer->address();
     buffers_.push_back(std::move(buffer));
   }
+  for (const recipe::InputDefault& own : program.defaults) {
+    BoundMemory& bound = defaults_[own.input];
+    bound = {device_->driver()->memory().base, static_cast<int64_t>(own.bytes), nullptr};
+    if (own.bytes == 0) continue;
+    HPU_ASSIGN(auto buffer, BufferState::create(device_, bound.bytes,
+                                                {base::strCat("defaults of ", program.name), /*requestedAddress=*/0},
+                                                Visibility::kInternal));
+    bound.address = buffer->address();
+    bound.owner = buffer->allocation();
+    buffers_.push_back(std::move(buffer));
+  }
   return okStatus();
 }
 
@@ -113,6 +124,13 @@ Status ExecutableState::uploadConstants() {
                                                           static_cast<int64_t>(blob.bytes)},
                                      "constants", source, nullptr)
                             .status());
+  }
+  for (const recipe::InputDefault& own : program.defaults) {
+    if (own.bytes == 0) continue;
+    const BoundMemory& bound = defaults_.at(own.input);
+    HPU_RETURN_IF_ERROR(
+        stream->submit(driver::CopyToDevice{bound.address, own.data, bound.bytes}, "constants", source, nullptr)
+            .status());
   }
   return stream->synchronize(-1, "Executable::load");
 }
@@ -195,6 +213,10 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const Instance& instanc
   result.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
+    if (auto own = defaults_.find(i); !isOutput && !buffer.valid() && own != defaults_.end()) {
+      result.push_back(own->second);
+      continue;
+    }
     if (!buffer.valid())
       return invalidArgument(base::strCat(instance.tensorText(isOutput, i), ": the buffer is empty"));
     if (buffer.state()->device() != device_)
@@ -223,6 +245,10 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const Instance& instanc
   std::vector<BoundMemory> result;
   result.reserve(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
+    if (auto own = defaults_.find(i); !isOutput && addresses[i] == 0 && own != defaults_.end()) {
+      result.push_back(own->second);
+      continue;
+    }
     BoundMemory bound{addresses[i], instance.neededBytes(isOutput, i), nullptr};
     if (bound.bytes == 0) {
       // Nothing is touched there; the driver wants an address of the device all the same.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -114,6 +115,7 @@ class ExecutableState {
   std::shared_ptr<Instance> fixed_;                    ///< Of a recipe of fixed sizes; else null ...
   std::unique_ptr<InstanceCache> instances_;           ///< ... and these, which null is of a recipe of fixed sizes.
   std::vector<std::shared_ptr<BufferState>> buffers_;  ///< Constants, workspace of fixed size, persistent.
+  std::map<size_t, BoundMemory> defaults_;             ///< By input.
   driver::Addresses sections_;                         ///< By section; 0 where a launch binds it.
   bool reservesWorkspace_ = true;                      ///< Launches may do without one of their own.
   bool keepsState_ = false;                            ///< Launches share memory besides the workspace.

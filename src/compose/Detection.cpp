@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compose/Detection.h"
 
+#include <limits>
 #include <vector>
 
 #include "compose/Functions.h"
@@ -36,7 +37,52 @@ Taps tapsOf(Emitter& c, Value start, Value end, int64_t k, int64_t out, int64_t 
   return taps;
 }
 
+/// Halves away from zero.
+Value rounded(Emitter& c, Value x) {
+  Value away = c.op("floor", {c.add(c.op("abs", {x}), 0.5)});
+  return c.where(c.op("less", {x, c.scalarLike(x, 0)}), c.neg(away), away);
+}
+
+/// Whether an element of a dim of `size` is in a part of a box: bool, [R, parts, size]. `start`, `end`: [R, 1].
+Value partsOf(Emitter& c, Value start, Value end, int64_t parts, int64_t size, double scale) {
+  Value first = rounded(c, c.mul(start, scale)), last = rounded(c, c.mul(end, scale));
+  Value length = c.add(c.sub(last, first), 1);
+  length = c.max(length, c.scalarLike(length, 1));
+  Value each = c.div(length, static_cast<double>(parts)), number = c.toF32(counter(c, parts, 1, 2));
+  Value low = c.add(c.op("floor", {c.mul(number, each)}), first),
+        high = c.add(c.op("ceil", {c.mul(c.add(number, 1), each)}), first);
+  Value at = c.toF32(counter(c, size, 2, 3));
+  return c.op("and", {c.op("less_equal", {insertDim(c, low, 2), at}), c.op("less", {at, insertDim(c, high, 2)})});
+}
+
 }  // namespace
+
+Value roiMaxPool(Emitter& c, Value images, Value boxes, int64_t height, int64_t width, double scale) {
+  const Shape image = c.shape(images), box = c.shape(boxes);
+  if (!c.ok()) return {};
+  if (image.size() != 4) return c.fail("images must be [N, C, H, W]");
+  if (box.size() != 2 || box[1] != 5) return c.fail("boxes must be [R, 5]");
+  Value edges = c.toF32(boxes);
+  auto edge = [&](int64_t k) { return c.sliceDim(edges, 1, k, 1); };
+  const int64_t rows = box[0], channels = image[1];
+  Value which = c.cast(c.reshape(edge(0), {rows}), ElementType::kI32);
+  Value own = c.gather(c.toF32(images), which, 0);  // [R, C, H, W].
+  const double lowest = -std::numeric_limits<double>::infinity();
+  // Along one dim after the other: rows of the image, then what they have left.
+  Value inRows = c.reshape(partsOf(c, edge(2), edge(4), height, image[2], scale), {rows, 1, height, image[2], 1});
+  Value lines = c.where(inRows, insertDim(c, own, 2), c.scalar(lowest, ElementType::kF32));
+  lines = c.reduceMax(lines, {3}, false);  // [R, C, height, W].
+  Value inColumns = c.reshape(partsOf(c, edge(1), edge(3), width, image[3], scale), {rows, 1, 1, width, image[3]});
+  Value result = c.where(inColumns, insertDim(c, lines, 3), c.scalar(lowest, ElementType::kF32));
+  result = c.reduceMax(result, {4}, false);
+  Value hasRows = c.reduceMax(c.cast(inRows, ElementType::kI32), {3}, false),
+        hasColumns = c.reduceMax(c.cast(inColumns, ElementType::kI32), {4}, false);
+  Value isEmpty =
+      c.op("equal", {c.reshape(c.mul(c.reshape(hasRows, {rows, height, 1}), c.reshape(hasColumns, {rows, 1, width})),
+                               {rows, 1, height, width}),
+                     c.scalar(0, ElementType::kI32)});
+  return c.where(isEmpty, c.full({ElementType::kF32, {rows, channels, height, width}}, 0), result);
+}
 
 Value roiAlign(Emitter& c, Value images, Value boxes, Value batch, const RoiAlignment& how) {
   const Shape image = c.shape(images), box = c.shape(boxes);

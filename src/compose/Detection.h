@@ -21,6 +21,10 @@ constexpr int64_t kMostRoiSamples = 8;
 /// `batch` ([R], integers). f32.
 Value roiAlign(Emitter& c, Value images, Value boxes, Value batch, const RoiAlignment& how);
 
+/// [R, C, height, width]: the largest element of each part of boxes [R, 5] (the image, x1, y1, x2, y2; both ends are
+/// inside) of the images [N, C, H, W], 0 where a part has none. Coordinates are rounded to elements. f32.
+Value roiMaxPool(Emitter& c, Value images, Value boxes, int64_t height, int64_t width, double scale);
+
 struct Suppression {
   bool isCentred = false;  ///< Boxes are (x, y, width, height) of their middles; else two opposite corners, y first.
   int64_t mostBoxes = 0;   ///< How many there may be, where their number changes; 0: it does not.

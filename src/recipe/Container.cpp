@@ -159,6 +159,8 @@ std::string_view sectionIdName(SectionId id) {
       return "parts";
     case SectionId::kVariants:
       return "variants";
+    case SectionId::kDefaults:
+      return "defaults";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
@@ -168,6 +170,7 @@ std::string_view sectionIdName(SectionId id) {
 }
 
 uint16_t leastReaderMinor(const Program& program) {
+  if (!program.defaults.empty()) return 5;
   if (!program.parts.empty()) return 4;
   if (!program.states.empty() || !program.variants.empty() || !program.dataSizes.empty()) return 3;
   if (program.dynamic) return program.dynamic->values.empty() ? 2 : 3;
@@ -183,6 +186,9 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     uint64_t at = constantData.add(blob.data, blob.bytes, constantAlignment(blob.bytes));
     tables.constants.push_back({blob.section, blob.offset, blob.bytes, at});
   }
+  for (const InputDefault& own : program.defaults)
+    tables.defaults.push_back(
+        {own.input, own.bytes, constantData.add(own.data, own.bytes, constantAlignment(own.bytes))});
   fillTables(program, imageData, tables);
   for (const Variant& variant : program.variants) {
     StoredVariant& stored = tables.variants.emplace_back();
@@ -200,6 +206,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   if (program.dynamic && !program.dynamic->values.empty()) specs.push_back({SectionId::kInputValues, kRequired});
   if (!program.states.empty()) specs.push_back({SectionId::kStates, kRequired});
   if (!program.dataSizes.empty()) specs.push_back({SectionId::kDataSizes, kRequired});
+  if (!program.defaults.empty()) specs.push_back({SectionId::kDefaults, kRequired});
   if (!program.variants.empty()) specs.push_back({SectionId::kVariants, kRequired});
   if (!program.parts.empty()) specs.push_back({SectionId::kParts, kRequired});
   const bool hasIr = !program.ir.empty();

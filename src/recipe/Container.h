@@ -63,6 +63,7 @@ enum class SectionId : uint32_t {
   kStates = 21,       ///< Since 1.3.
   kDataSizes = 22,    ///< Since 1.3.
   kParts = 23,        ///< Since 1.4.
+  kDefaults = 24,     ///< Since 1.5.
   kConstantData = 32,
   kImageData = 33,
 };
@@ -73,7 +74,8 @@ std::string_view sectionIdName(SectionId id);
 inline constexpr SectionId kDynamicSections[] = {SectionId::kSizes, SectionId::kPatches, SectionId::kPlacements,
                                                  SectionId::kUnits, SectionId::kKernelSizes};
 
-/// The oldest reader of this major version that understands the program: 4 where it has parts, 3 where it has variants
+/// The oldest reader of this major version that understands the program: 5 where an input has a
+/// default, 4 where it has parts, 3 where it has variants
 /// or states, or sizes are values of inputs or depend on data, 2 where sizes are free or an op reads an operand without
 /// elements, else 0 (a reader that does not know packings computes the same).
 uint16_t leastReaderMinor(const Program& program);

@@ -21,7 +21,7 @@ struct Program;
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 4;
+inline constexpr uint16_t kFormatMinor = 5;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNone = 0xffffffffu;
@@ -222,6 +222,14 @@ struct DataSize {
   bool operator==(const DataSize&) const = default;
 };
 
+/// What an input is where a launch gives nothing: dense, row-major.
+struct InputDefault {
+  uint32_t input = kNone;
+  const uint8_t* data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> owner;  ///< Keeps `data` alive.
+};
+
 // ---- The whole --------------------------------------------------------------------------------------
 
 struct SourceNode {
@@ -284,6 +292,8 @@ struct Program {
   std::vector<TensorInfo> inputs, outputs;
   std::vector<State> states;        ///< An input or output is in one at most.
   std::vector<DataSize> dataSizes;  ///< By output and dimension. Variants have those of their holder.
+  std::vector<InputDefault>
+      defaults;  ///< By input; of fixed sizes, and no states. Variants have those of their holder.
   std::vector<Section> sections;
   std::vector<ConstantBlob> constants;
   std::vector<Kernel> kernels;

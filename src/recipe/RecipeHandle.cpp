@@ -264,7 +264,14 @@ int64_t Recipe::workspaceBytes() const {
   return bytesOf(*this, recipe::SectionKind::kWorkspace);
 }
 int64_t Recipe::constantBytes() const {
-  return bytesOf(*this, recipe::SectionKind::kConst);
+  int64_t bytes = bytesOf(*this, recipe::SectionKind::kConst);
+  for (const recipe::InputDefault& own : programOf(*this).defaults) bytes += static_cast<int64_t>(own.bytes);
+  return bytes;
+}
+const void* Recipe::inputDefault(size_t index) const {
+  for (const recipe::InputDefault& own : programOf(*this).defaults)
+    if (own.input == index) return own.data;
+  return nullptr;
 }
 double Recipe::estimatedDeviceTimeUs() const {
   return programOf(*this).estimates.deviceTimeUs;

@@ -19,6 +19,13 @@ struct StoredConstant {
   uint64_t dataOffset = 0;
 };
 
+/// An InputDefault as stored: its bytes are in the constant-data section, too.
+struct StoredDefault {
+  uint32_t input = kNone;
+  uint64_t bytes = 0;
+  uint64_t dataOffset = 0;
+};
+
 /// A KernelImage as stored: where its bytes are in the image-data section.
 struct StoredImage {
   CpuVariant cpu = CpuVariant::kX86_64_v3;
@@ -52,6 +59,10 @@ void schema(Ar& ar, typename Ar::template Ref<DataSize> v) {
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredConstant> v) {
   ar(v.section, v.offset, v.bytes, v.dataOffset);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredDefault> v) {
+  ar(v.input, v.bytes, v.dataOffset);
 }
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredImage> v) {
@@ -204,10 +215,11 @@ void schema(Ar& ar, typename Ar::template Ref<InputValue> v) {
 struct StoredVariant;
 struct StoredPart;
 
-/// The lists that the container stores in place of Program::constants, Program::images, packing factors,
-/// Program::dynamic, Program::variants and Program::parts.
+/// The lists that the container stores in place of Program::constants, Program::defaults, Program::images, packing
+/// factors, Program::dynamic, Program::variants and Program::parts.
 struct StoredTables {
   std::vector<StoredConstant> constants;
+  std::vector<StoredDefault> defaults;
   std::vector<StoredImage> images;
   std::vector<StoredPacking> packings;  ///< In the order of ops.
   Dynamic dynamic;
@@ -306,6 +318,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(p.states), true;
     case SectionId::kDataSizes:
       return ar(p.dataSizes), true;
+    case SectionId::kDefaults:
+      return ar(tables.defaults), true;
     case SectionId::kVariants:
       return ar(tables.variants), true;
     case SectionId::kParts:

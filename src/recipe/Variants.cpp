@@ -120,6 +120,7 @@ Status VariantLinker::add(const std::map<std::string, int64_t>& sizes, const Pro
                                 " has other sizes that depend on data than the program; leave it out"));
   auto program = std::make_shared<Program>(variant);
   program->dataSizes.clear();
+  program->defaults.clear();
   const std::vector<uint32_t> sections = mapSections(variant, added.bytes);
   std::vector<uint64_t> moved;
   for (const ConstantBlob& blob : variant.constants) moved.push_back(place(blob));

@@ -102,6 +102,25 @@ Status verifyStates(const Program& program) {
   return okStatus();
 }
 
+/// Each is as large as its input.
+Status verifyDefaults(const Program& program) {
+  for (size_t i = 0; i < program.defaults.size(); ++i) {
+    const InputDefault& own = program.defaults[i];
+    if (own.input >= program.inputs.size() || (i > 0 && own.input <= program.defaults[i - 1].input)) {
+      return dataLoss(strCat("default ", i, " is of input ", own.input,
+                             ", which does not follow the one before it, or of ", program.inputs.size()));
+    }
+    const TensorInfo& input = program.inputs[own.input];
+    const bool isState = std::any_of(program.states.begin(), program.states.end(),
+                                     [&](const State& state) { return state.input == own.input; });
+    if (isState || static_cast<uint64_t>(input.type.bytes()) != own.bytes || (own.bytes > 0 && !own.data)) {
+      return dataLoss(strCat("the default of input '", input.name, "', ", input.type.toString(), ", has ", own.bytes,
+                             " bytes, or is that of a state"));
+    }
+  }
+  return okStatus();
+}
+
 /// The sizes that the host reads are there, and each says how much of one dimension there is.
 Status verifyDataSizes(const Program& program) {
   if (program.dataSizes.empty()) return okStatus();
@@ -232,6 +251,7 @@ Status verifyMemory(const Program& program) {
   HPU_RETURN_IF_ERROR(verifySignature(program.outputs, "output"));
   HPU_RETURN_IF_ERROR(verifyStates(program));
   HPU_RETURN_IF_ERROR(verifyDataSizes(program));
+  HPU_RETURN_IF_ERROR(verifyDefaults(program));
   HPU_RETURN_IF_ERROR(verifySections(program));
   HPU_RETURN_IF_ERROR(verifyConstants(program));
   const Estimates& estimates = program.estimates;

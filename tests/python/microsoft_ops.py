@@ -19,7 +19,7 @@ TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": Tens
 OUTPUTS = {"mask": TensorProto.INT32, "q": TensorProto.UINT8, **dict.fromkeys(("chosen", "first", "inverse", "counts"), TensorProto.INT64)}
 NEWER = ("Attention-23", "RotaryEmbedding-23")
 IMAGES = ("AffineGrid", "CenterCropPad", "Col2Im", "DeformConv")  # Of opsets 18 to 20.
-STANDARD = (*IMAGES, "NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "TfIdfVectorizer")
+STANDARD = (*IMAGES, "MaxRoiPool", "NonMaxSuppression", "Unique", "RoiAlign", "Det", "SimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "TfIdfVectorizer")
 RNG = np.random.default_rng(7)
 BATCH, STEPS, HEADS, DEPTH = 2, 5, 4, 8
 WIDTH = HEADS * DEPTH
@@ -177,6 +177,10 @@ def standard():
     for mode, pixels in (("avg", "half_pixel"), ("avg", "output_half_pixel"), ("max", "half_pixel")):
         attributes = {"mode": mode, "coordinate_transformation_mode": pixels, "output_height": 3, "output_width": 4, "sampling_ratio": 2, "spatial_scale": 0.7}
         yield f"RoiAlign, {mode}, {pixels}", "RoiAlign", [noise(2, 5, 9, 11), rois, batch], ["y"], attributes, ()
+    pooled = np.concatenate([batch[:, None].astype(np.float32), rois], 1)
+    pooled[3:, 1:] -= 20  # Outside in part, or wholly.
+    yield "MaxRoiPool", "MaxRoiPool", [noise(2, 5, 9, 11), pooled], ["y"], {"pooled_shape": [3, 4], "spatial_scale": 0.7}, ()
+    yield "MaxRoiPool, larger than its boxes", "MaxRoiPool", [noise(2, 3, 9, 11), pooled], ["y"], {"pooled_shape": [7, 9]}, ()
     q, kv = noise(BATCH, HEADS, STEPS, DEPTH), [noise(BATCH, 2, 6, DEPTH), noise(BATCH, 2, 6, DEPTH)]
     past = [noise(BATCH, 2, 3, DEPTH), noise(BATCH, 2, 3, DEPTH)]
     yield "Attention-23", "Attention-23", [q, *kv], ["y"], {"scale": 0.3}, ()

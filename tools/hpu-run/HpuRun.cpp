@@ -67,9 +67,28 @@ StatusOr<InputPlan> planInputs(Tool& tool, const Arguments& arguments, const Rec
     plan.tensors[i] = std::move(tensor);
     return okStatus();
   };
+  auto takeDefault = [&](size_t i) {
+    HostTensor tensor;
+    tensor.name = infos[i].name;
+    tensor.type = infos[i].type;
+    const auto* bytes = static_cast<const uint8_t*>(recipe.inputDefault(i));
+    tensor.bytes.assign(bytes, bytes + tensor.type.bytes());
+    return take(i, std::move(tensor));
+  };
   if (!data.empty()) {
-    HPU_ASSIGN(auto matched, matchInputs(infos, data.front().inputs, "'" + data.front().folder + "'"));
-    for (size_t i = 0; i < matched.size(); ++i) HPU_RETURN_IF_ERROR(take(i, std::move(matched[i])));
+    // Data of fewer inputs are without those that have a default.
+    std::vector<TensorInfo> asked;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < infos.size(); ++i) {
+      if (data.front().inputs.size() < infos.size() && recipe.inputDefault(i)) {
+        HPU_RETURN_IF_ERROR(takeDefault(i));
+        continue;
+      }
+      asked.push_back(infos[i]);
+      places.push_back(i);
+    }
+    HPU_ASSIGN(auto matched, matchInputs(asked, data.front().inputs, "'" + data.front().folder + "'"));
+    for (size_t i = 0; i < matched.size(); ++i) HPU_RETURN_IF_ERROR(take(places[i], std::move(matched[i])));
     return plan;
   }
   std::vector<std::string> names;
@@ -77,10 +96,11 @@ StatusOr<InputPlan> planInputs(Tool& tool, const Arguments& arguments, const Rec
   HPU_RETURN_IF_ERROR(checkInputNames(arguments.inputs, names));
   InputSpec all{"", "rand:0"};
   std::map<std::string, InputSpec> byName;
+  bool isForAll = false;
   for (const std::string& text : arguments.inputs) {
     HPU_ASSIGN(InputSpec spec, parseInputSpec(text));
     if (spec.name.empty())
-      all = spec;
+      all = spec, isForAll = true;
     else
       byName[spec.name] = spec;
   }
@@ -89,6 +109,10 @@ StatusOr<InputPlan> planInputs(Tool& tool, const Arguments& arguments, const Rec
   for (size_t i = 0; i < infos.size(); ++i) {
     auto found = byName.find(infos[i].name);
     plan.specs.push_back(found == byName.end() ? all : found->second);
+    if (found == byName.end() && !isForAll && recipe.inputDefault(i)) {
+      HPU_RETURN_IF_ERROR(takeDefault(i));
+      continue;
+    }
     if (!plan.specs[i].source.starts_with('@')) continue;
     HPU_ASSIGN(HostTensor tensor, tensorFrom(plan.specs[i], infos[i]));
     HPU_RETURN_IF_ERROR(take(i, std::move(tensor)));

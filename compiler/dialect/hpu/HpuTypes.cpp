@@ -380,12 +380,14 @@ Type mlirElementType(MLIRContext* context, ElementType type) {
 
 std::string typeToString(RankedTensorType type) {
   std::string text;
-  // "[batch, 2*seq, 64] f32": what is given late is named, for representatives say nothing to people.
-  if (hasNamedSizes(type)) {
-    for (const SymDim& dim : symShape(type))
-      text += (text.empty() ? "[" : ", ") + (dim.isFree()    ? std::string("?")
-                                             : dim.isNamed() ? dim.symbol.str()
-                                                             : std::to_string(dim.size));
+  // "[batch, 2*seq, 64] f32": what is free is named, for representatives say nothing to people, and two free sizes that
+  // differ would look alike.
+  const SymShape shape = symShape(type);
+  if (llvm::any_of(shape, [](const SymDim& dim) { return dim.isNamed(); })) {
+    for (const SymDim& dim : shape)
+      text += (text.empty() ? "[" : ", ") + (dim.isNamed()  ? dim.symbol.str()
+                                             : dim.isFree() ? std::string("?")
+                                                            : std::to_string(dim.size));
     return text + "] " + std::string(elementTypeName(elementType(type.getElementType())));
   }
   for (int64_t size : type.getShape())

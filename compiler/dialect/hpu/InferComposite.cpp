@@ -198,8 +198,25 @@ LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext* context, std::optional<Loc
 HPU_POOL(MaxPool2dOp)
 HPU_POOL(AvgPool2dOp)
 
+/// The fraction of small numbers that the scale is as f32; nullopt when there is none, or scaledSize() is not the exact
+/// product rounded down for all sizes of images. That it is follows from how near the float is: a product that is no
+/// whole number is at least 1 / denominator away from one, and one that is a whole number n is rounded to n where the
+/// float is not smaller by 2^-25 or more of it, as neighbours of n are at least 2^-24 of it away.
+static std::optional<std::pair<int64_t, int64_t>> fractionOf(double scale) {
+  constexpr int64_t kMost = 63;
+  const auto single = static_cast<double>(static_cast<float>(scale));
+  for (int64_t below = 2; below <= kMost; ++below) {
+    const double above = std::round(single * static_cast<double>(below));
+    if (above < 1 || above > static_cast<double>(kMost)) continue;
+    const double exact = above / static_cast<double>(below), gap = (single - exact) / exact;
+    if (static_cast<float>(exact) == static_cast<float>(scale) && gap > -0x1p-25 && gap < 0x1p-23)
+      return std::pair(static_cast<int64_t>(above), below);
+  }
+  return std::nullopt;
+}
+
 /// As scaledSize(); a free one gets a name where the scale is exact: a whole number, or a small one of halves, quarters
-/// ... (for which a product with any size of an image is no rounded float).
+/// ... (for which a product with any size of an image is no rounded float), or a fraction of small numbers.
 static SymDim scaledDim(MLIRContext* context, const SymDim& dim, double scale) {
   if (scale == 1) return dim;
   const int64_t value =
@@ -217,6 +234,10 @@ static SymDim scaledDim(MLIRContext* context, const SymDim& dim, double scale) {
     if (times != std::floor(times)) continue;
     const auto product = size->times(static_cast<int64_t>(times));
     return dimOf(context, product ? product->floorDiv(part) : std::nullopt, value);
+  }
+  if (const auto fraction = fractionOf(scale)) {
+    const auto product = size->times(fraction->first);
+    return dimOf(context, product ? product->floorDiv(fraction->second) : std::nullopt, value);
   }
   return dimOf(context, std::nullopt, value);
 }

@@ -154,10 +154,11 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
                              typeToString(x), " and ", typeToString(w));
   if (failed(checkWindow(loc, strides, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x);
+  // In groups their number is known.
   const std::optional<int64_t> outputs = channelsOf(static_cast<int64_t>(adaptor.getGroups()), w.getDimSize(1));
-  if (!outputs || ShapedType::isDynamic(*outputs))
+  if (!outputs || (adaptor.getGroups() != 1 && ShapedType::isDynamic(*outputs)))
     return emitOptionalError(loc, "conv_transpose2d: its weights have no number of channels");
-  SymShape shape = {in[0], SymDim{*outputs}};
+  SymShape shape = {in[0], adaptor.getGroups() == 1 ? symShape(w)[1] : SymDim{*outputs}};
   for (int i = 0; i < 2; ++i) {
     using Wide = __int128;  // Attributes of a damaged model may be any integers.
     const Wide added = Wide{adaptor.getOutputPadding()[i]} + Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 -

@@ -16,7 +16,7 @@ struct Size {
   int64_t value = ShapedType::kDynamic;
 };
 
-/// Of an expression without mod; nothing where a divisor is not positive or numbers overflow.
+/// Nothing where a divisor is not positive or numbers overflow.
 std::optional<Size> evaluate(AffineExpr expr, ArrayRef<SymDim> dims) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return Size{DimExpr(constant.getValue()), constant.getValue()};
@@ -29,7 +29,8 @@ std::optional<Size> evaluate(AffineExpr expr, ArrayRef<SymDim> dims) {
   const std::optional<Size> a = evaluate(binary.getLHS(), dims), b = evaluate(binary.getRHS(), dims);
   if (!a || !b) return std::nullopt;
   const bool isFree = ShapedType::isDynamic(a->value) || ShapedType::isDynamic(b->value);
-  const bool divides = expr.getKind() == AffineExprKind::FloorDiv || expr.getKind() == AffineExprKind::CeilDiv;
+  const bool divides = expr.getKind() == AffineExprKind::FloorDiv || expr.getKind() == AffineExprKind::CeilDiv ||
+                       expr.getKind() == AffineExprKind::Mod;
   if (divides && !isFree && b->value < 1) return std::nullopt;
   Size result;
   auto both = [&](auto make) {
@@ -52,6 +53,10 @@ std::optional<Size> evaluate(AffineExpr expr, ArrayRef<SymDim> dims) {
     case AffineExprKind::CeilDiv:
       both([](const DimExpr& x, const DimExpr& y) { return x.ceilDiv(y); });
       if (!isFree) value = llvm::divideCeilSigned(a->value, b->value);
+      break;
+    case AffineExprKind::Mod:
+      both([](const DimExpr& x, const DimExpr& y) { return x.mod(y); });
+      if (!isFree) value = a->value - llvm::divideFloorSigned(a->value, b->value) * b->value;
       break;
     default:
       return std::nullopt;
@@ -84,8 +89,12 @@ LogicalResult NativeOp::inferReturnTypes(MLIRContext* context, std::optional<Loc
   SymShape shape;
   for (AffineExpr expr : map.getResults()) {
     const std::optional<Size> size = evaluate(expr, dims);
-    if (!size || (!ShapedType::isDynamic(size->value) && size->value < 0))
-      return emitOptionalError(loc, "its map of sizes gives no size for dimension ", shape.size(), " of its result");
+    if (!size)
+      return emitOptionalError(loc, "its map of sizes gives no size for dimension ", shape.size(),
+                               " of its result: it divides by 0, or leaves 64 bits");
+    if (!ShapedType::isDynamic(size->value) && size->value < 0)
+      return emitOptionalError(loc, "its map of sizes gives the size ", size->value, " for dimension ", shape.size(),
+                               " of its result");
     shape.push_back(dimOf(context, size->expr, size->value));
   }
   result.push_back(tensorType(shape, adaptor.getElement()));

@@ -11,6 +11,9 @@
 
 namespace hpu::ir {
 
+/// On a module: by name of an input, what it is where a launch gives nothing.
+inline constexpr llvm::StringLiteral kDefaultsAttr = "hpu.defaults";
+
 /// On an argument the number of the result that is the same memory, on a result that of the argument (i64).
 inline constexpr const char* kStateAttr = "hpu.state";
 /// On both: the sizes for which it is dense (a DenseI64ArrayAttr).

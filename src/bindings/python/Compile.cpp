@@ -217,6 +217,13 @@ void bindCompile(py::module_& module) {
                states.append(py::make_tuple(state.input, state.output, state.capacity.shape));
              return states;
            })
+      .def("input_default",
+           [](const Recipe& recipe, size_t index) -> py::object {
+             const void* data = recipe.inputDefault(index);
+             if (!data) return py::none();
+             return py::bytes(static_cast<const char*>(data),
+                              static_cast<size_t>(recipe.inputs().at(index).type.bytes()));
+           })
       .def("value_inputs", &Recipe::valueInputs)
       .def("input_values", [](const Recipe& recipe,
                               const std::map<std::string, int64_t>& dims) { return take(recipe.inputValues(dims)); })

@@ -5,7 +5,8 @@
 //   FOLDER...
 //
 // FILE lists the tests that import but do not pass; any other outcome than listed fails. --update rewrites it.
-// --free-dims: each dimension of an input above 1 is free, and one recipe has to do for all of its sizes.
+// --free-dims: each dimension of an input above 1 is free, and one recipe has to do for all of its sizes; those of one
+// size have one name, or with --free-dims=apart each its own.
 #include <cstdio>
 #include <cstdlib>
 
@@ -69,8 +70,8 @@ int main(int argc, char** argv) {
   CompileOptions compileOptions;
   compileOptions.cpu = "native";  // One kernel variant is enough here and takes half the time.
   for (const std::string& flag : flags) {
-    if (flag == "--free-dims") {
-      options.freeDims = onnxtest::FreeDims::kAll;
+    if (flag == "--free-dims" || flag == "--free-dims=apart") {
+      options.freeDims = flag == "--free-dims" ? onnxtest::FreeDims::kAll : onnxtest::FreeDims::kApart;
       options.listNotImported = true;
     } else if (flag.starts_with("--level=")) {
       compileOptions.optLevel = std::atoi(flag.c_str() + 8);

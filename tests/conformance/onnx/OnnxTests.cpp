@@ -102,6 +102,10 @@ struct Binding {
   std::vector<Tensor> inputs;
 };
 
+bool areAll(FreeDims freeDims) {
+  return freeDims == FreeDims::kAll || freeDims == FreeDims::kApart;
+}
+
 StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t runtimeInputs, FreeDims freeDims) {
   Binding binding;
   const std::vector<Tensor>& inputs = data.tensors;
@@ -131,7 +135,7 @@ StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t
       bool isFree = !input.hasShape;
       for (const auto& dim : input.shape) isFree |= dim.size == kDynamic;
       const bool isElement = input.isSequence || input.isOptional || !data.lengths.empty();
-      if (isFree && (freeDims == FreeDims::kNone || !input.hasShape || (isElement && freeDims == FreeDims::kAll)))
+      if (isFree && (freeDims == FreeDims::kNone || !input.hasShape || (isElement && areAll(freeDims))))
         binding.options.shapes[input.name] = value.shape();
       binding.inputs.push_back(value);
     } else {
@@ -146,7 +150,7 @@ StatusOr<Binding> bind(const importer::GraphDef& graph, const Data& data, size_t
 }
 
 /// Gives the dimensions of the first inputs above 1 names instead of sizes.
-void freeInputs(importer::GraphDef& graph, const Data& data, size_t runtimeInputs) {
+void freeInputs(importer::GraphDef& graph, const Data& data, size_t runtimeInputs, bool apart) {
   size_t next = 0;
   for (const importer::ValueInfo* input : dataInputs(graph)) {
     if (next >= runtimeInputs || next >= data.tensors.size()) return;
@@ -155,7 +159,8 @@ void freeInputs(importer::GraphDef& graph, const Data& data, size_t runtimeInput
     if (info.isSequence || info.isOptional) return;
     if (!info.hasShape || info.shape.size() != sizes.size()) continue;
     for (size_t d = 0; d < sizes.size(); ++d)
-      if (sizes[d] > 1) info.shape[d] = {kDynamic, strCat("s", sizes[d])};
+      if (sizes[d] > 1)
+        info.shape[d] = {kDynamic, apart ? strCat("s", sizes[d], "_", next - 1, "_", d) : strCat("s", sizes[d])};
   }
 }
 
@@ -169,7 +174,7 @@ Result runDataSet(const importer::OnnxModel& parsed, const Data& data, const std
   importer::OnnxModel model = parsed;
   StatusOr<Binding> binding = bind(parsed.graph, data, runtimeInputs, freeDims);
   if (!binding.ok()) return {Outcome::kNotImported, binding.status().message()};
-  if (freeDims == FreeDims::kAll) freeInputs(model.graph, data, runtimeInputs);
+  if (areAll(freeDims)) freeInputs(model.graph, data, runtimeInputs, freeDims == FreeDims::kApart);
   auto context = importer::makeContext();
   auto module = importer::importOnnxModule(*context, std::move(model), binding->options);
   if (!module.ok()) {
@@ -259,7 +264,7 @@ Result runTest(const fs::path& folder, FreeDims freeDims, const Runner& runner) 
     const size_t all = inputs->tensors.size();
     result = runDataSet(*parsed, *inputs, expected->tensors, all, freeDims, runner);
     for (size_t count = all; result.outcome == Outcome::kNotImported && count-- > 0;) {
-      if (freeDims == FreeDims::kAll && !isParameter(*inputs, count)) break;
+      if (areAll(freeDims) && !isParameter(*inputs, count)) break;
       result = runDataSet(*parsed, *inputs, expected->tensors, count, freeDims, runner);
     }
     if (!result.passed()) return result;

@@ -35,7 +35,9 @@ enum class FreeDims {
   kDeclared,  ///< Those that the model says.
   /// All of tensors that are above 1 in the data: one of the size 3 is "s3". Then only numbers and lists, which say
   /// shapes, scales or axes, are bound as constants.
-  kAll
+  kAll,
+  /// The same with a name of its own for each: "s3_0_1" is dimension 1 of input 0.
+  kApart
 };
 
 /// All data sets of one test.

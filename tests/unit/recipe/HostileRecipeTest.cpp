@@ -60,6 +60,17 @@ const SampleFile& dataSizesFile() {
   return file;
 }
 
+/// Of one whose first input has a default.
+const SampleFile& defaultsFile() {
+  static const SampleFile file = [] {
+    Program program = sampleProgram();
+    static const std::vector<uint8_t> bytes(static_cast<size_t>(program.inputs[0].type.bytes()), 7);
+    program.defaults = {{0, bytes.data(), bytes.size(), nullptr}};
+    return fileOf(program);
+  }();
+  return file;
+}
+
 /// Of a program of free dimensions with variants.
 const SampleFile& variantsFile() {
   static const SampleFile file = fileOf(variantsSample());
@@ -257,6 +268,13 @@ TEST(HostileRecipe, EveryFieldOfDataSizesWithHostileValuesIsAnErrorOrSafe) {
   EXPECT_TRUE(expectErrorOrSafe(dataSizesFile().bytes, "unchanged"));
   const Tries tries =
       tryFields(dataSizesFile(), [](const EncodedField& field) { return field.section == SectionId::kDataSizes; });
+  EXPECT_GT(tries.refused, 2 * tries.accepted);
+}
+
+TEST(HostileRecipe, EveryFieldOfDefaultsWithHostileValuesIsAnErrorOrSafe) {
+  EXPECT_TRUE(expectErrorOrSafe(defaultsFile().bytes, "unchanged"));
+  const Tries tries =
+      tryFields(defaultsFile(), [](const EncodedField& field) { return field.section == SectionId::kDefaults; });
   EXPECT_GT(tries.refused, 2 * tries.accepted);
 }
 

@@ -98,7 +98,7 @@ TEST(RecipeContainer, TheBytesOfFormat1_1StayTheSameButForTheWritersVersion) {
   // too (docs/recipe-format.md). The sample has every struct with fields that differ from their
   // defaults.
   EXPECT_EQ(kFormatMajor, 1);
-  EXPECT_EQ(kFormatMinor, 4);
+  EXPECT_EQ(kFormatMinor, 5);
   std::vector<uint8_t> bytes = edited(sampleBytes(), [](auto& b) { storeLe(b.data() + kAtMinor, uint16_t{1}); });
   EXPECT_EQ(base::hash64(bytes.data(), bytes.size()), 0x9e4cfe46902eb6c5u);
   // Without what 1.1 adds it is the file of 1.0, but for the writer's version.

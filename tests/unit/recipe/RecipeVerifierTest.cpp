@@ -84,6 +84,26 @@ TEST(RecipeVerifier, RefusesWrongDataSizes) {
   refused([](Program& p) { p.states = {{0, 0, {16, 64}}}; }, "states have sizes of their own");
 }
 
+TEST(RecipeVerifier, RefusesWrongDefaults) {
+  static const std::vector<uint8_t> bytes(1 << 20, 1);
+  auto with = [](auto change) {
+    return [change](Program& p) {
+      p.defaults = {{0, bytes.data(), static_cast<uint64_t>(p.inputs[0].type.bytes()), nullptr}};
+      change(p);
+    };
+  };
+  Program good = sampleProgram();
+  with([](Program&) {})(good);
+  ASSERT_TRUE(verifyProgram(good).ok()) << verifyProgram(good).message();
+  EXPECT_EQ(leastReaderMinor(good), 5);
+  expectRefused({
+      {"default 0 is of input 7", with([](Program& p) { p.defaults[0].input = 7; })},
+      {"which does not follow the one before it", with([](Program& p) { p.defaults.push_back(p.defaults[0]); })},
+      {"the default of input", with([](Program& p) { p.defaults[0].bytes -= 4; })},
+      {"the default of input", with([](Program& p) { p.defaults[0].data = nullptr; })},
+  });
+}
+
 TEST(RecipeVerifier, RefusesWrongStates) {
   // The sample's output 0 and input 0 have other shapes: state 0 is of the type of both, with room for both.
   auto stated = [](auto change) {

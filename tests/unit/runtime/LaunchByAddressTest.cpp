@@ -32,6 +32,29 @@ TEST_F(LaunchByAddressTest, TensorsMayLieAnywhereInAnAllocation) {
   EXPECT_EQ(download(out + 4000, 1), std::vector<int32_t>{-1});
 }
 
+TEST_F(LaunchByAddressTest, AnInputThatIsNotGivenHasItsDefault) {
+  auto program = std::make_shared<recipe::Program>(*copyProgram(1000));
+  const std::vector<int32_t> values = ramp(1000);
+  program->defaults = {{0, reinterpret_cast<const uint8_t*>(values.data()), 4000, nullptr}};
+  // Through a file, as others have it.
+  const std::vector<uint8_t> bytes = toRecipe(program).serialize().value();
+  const Recipe recipe = Recipe::deserializeOwn(bytes.data(), bytes.size()).value();
+  ASSERT_TRUE(recipe.inputDefault(0));
+  EXPECT_EQ(recipe.inputDefault(1), nullptr);
+  Executable copy = Executable::load(device, recipe).value();
+  Buffer in = device.allocate(4000).value(), out = device.allocate(4000).value();
+  upload(in.address(), std::vector<int32_t>(1000, 5));
+  ASSERT_TRUE(copy.launch(stream, LaunchArguments{{0}, {out.address()}, 0, {}}).ok());
+  EXPECT_EQ(download(out.address(), 1000), values);
+  ASSERT_TRUE(copy.launch(stream, LaunchArguments{{in.address()}, {out.address()}, 0, {}}).ok());
+  EXPECT_EQ(download(out.address(), 1000), std::vector<int32_t>(1000, 5));
+  ASSERT_TRUE(copy.launch(stream, {Buffer()}, {out}).ok());
+  EXPECT_EQ(download(out.address(), 1000), values);
+  // Outputs have none.
+  EXPECT_THAT(copy.launch(stream, {Buffer()}, {Buffer()}).message(), HasSubstr("the buffer is empty"));
+  EXPECT_FALSE(copy.launch(stream, LaunchArguments{{0}, {0}, 0, {}}).ok());
+}
+
 TEST_F(LaunchByAddressTest, WrongAddressesAreRefusedByName) {
   Executable copy = Executable::load(device, toRecipe(copyProgram(1000))).value();
   Buffer a = device.allocate(4000, "weights").value(), b = device.allocate(4000).value();

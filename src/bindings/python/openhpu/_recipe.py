@@ -2,12 +2,15 @@
 """Compiling models, and recipes."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
 import tempfile
 import threading
 import weakref
+
+import numpy as np
 
 from . import _core
 from ._awaiting import until_done
@@ -60,6 +63,13 @@ class Recipe:
     def states(self):
         """The inputs that runs change in place, with their outputs: {input's name: output's name} (Session.state())."""
         return {self._inputs[one].name: self._outputs[other].name for one, other, _ in self._core.states()}
+
+    @functools.cached_property
+    def defaults(self):
+        """What inputs are where a run gives nothing for them, by name: those of initializers that the model lists as inputs, too, and that
+        compile(shapes=...) names. Arrays of bits where numpy has no such numbers."""
+        given = ((info, self._core.input_default(i)) for i, info in enumerate(self._inputs))
+        return {info.name: np.frombuffer(data, info.bits_dtype).reshape(info.shape) for info, data in given if data is not None}
 
     @property
     def report(self):

@@ -128,6 +128,10 @@ class Session:
     def outputs(self):
         return self._recipe.outputs
 
+    def _whole(self, inputs):
+        """The inputs of a run with the defaults of those that are not there."""
+        return {**self._recipe.defaults, **inputs} if isinstance(inputs, dict) and self._recipe.defaults else inputs
+
     def state(self, **sizes):
         """Memory on the device for the recipe's states (compile(states=...)), for run(..., state=...): with the sizes of free
         dimensions that say how large the states are at first, state(batch=1, past=0). What is in it then is zeros."""
@@ -285,7 +289,7 @@ class Session:
         states = {one for one, _ in self._pairs}
         wanted = [(info, index in states) for index, info in enumerate(self._recipe._inputs) if not held or index not in states]
         return [(state_array if of_state else device_array)(value, info)
-                for value, (info, of_state) in zip(named(inputs, [info for info, _ in wanted], "input"), wanted)]
+                for value, (info, of_state) in zip(named(self._whole(inputs), [info for info, _ in wanted], "input"), wanted)]
 
     def _with_own_state(self, arrays):
         """For a run whose caller gives no State: the arrays that are none, and a State that has the others; None when the recipe

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Free dimensions: carried through shape arithmetic, and given their sizes.
+#include "compiler/import/NamedSizes.h"
 #include "compiler/import/Specialize.h"
 
 #include <algorithm>
@@ -67,9 +68,96 @@ TEST_F(Importer, GivesAFinishedModuleItsSizes) {
     EXPECT_EQ(text(*module), text(*sized));
   }
   auto module = import(builder);
-  EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
-              HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4: its dimension 2 has the size 3, and 4 was given"));
+  EXPECT_THAT(
+      specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
+      HasSubstr("the input 'x' is [batch, 2, 3] f32, not 7x2x4: its dimension 2 has the size 3, and 4 was given"));
   EXPECT_THAT(specializeModule(module->get(), {{}, {{"seq", 1}}, {}}).message(), HasSubstr("'seq'"));
+}
+
+/// A grid of images has two numbers a place, and parts of 2 and 4 are those of 6.
+TEST_F(Importer, DimensionsThatNodesAllowOneSizeOnlyHaveIt) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {1, 1, "height", "width"}).input("g", ElementType::kF32, {1, "rows", 7, "two"});
+  builder.input("s", ElementType::kF32, {"six", "rest"}).ints("parts", {2}, {2, 4});
+  builder.node("GridSample", "sample", {"x", "g"}, {"y"}).output("y");
+  builder.node("Split", "split", {"s", "parts"}, {"a", "b"}, {{"axis", int64_t{0}}}).output("a").output("b");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  auto typeOf = [&](unsigned i) {
+    return ir::typeToString(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(i).getType()));
+  };
+  EXPECT_EQ(typeOf(1), "[1, rows, 7, 2] f32");
+  EXPECT_EQ(typeOf(2), "[6, rest] f32");
+  EXPECT_EQ(fixedSizes(**module), (std::map<std::string, int64_t>{{"six", 6}, {"two", 2}}));
+  // Who gives them later says the same or is told.
+  EXPECT_THAT(specializeModule(**module, {{}, {{"two", 3}}, {}}).message(),
+              HasSubstr("the dimension 'two' is given the size 3, and nodes of the model ask for 2"));
+  const std::map<std::string, int64_t> all = {{"two", 2}, {"height", 4}, {"width", 4}, {"rows", 3}, {"rest", 1}};
+  EXPECT_TRUE(specializeModule(**module, {{}, all, {}}).ok());
+  // A size that is given first is as if the file had it.
+  EXPECT_THAT(import(builder, {{}, {{"six", 5}}, {}}).status().message(), HasSubstr("split"));
+}
+
+/// A sequence has a length each: "count" and "batch" are one dimension.
+TEST_F(Importer, DimensionsThatNodesAskToBeEqualAreOne) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"time", "batch"}).input("lengths", ElementType::kI64, {"count"});
+  builder.node("ReverseSequence", "reverse", {"x", "lengths"}, {"y"}).output("y");
+  auto import = [&] { return this->import(builder); };
+  auto module = import();
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  auto typeOf = [&](unsigned i) {
+    return ir::typeToString(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(i).getType()));
+  };
+  EXPECT_EQ(typeOf(1), "[batch] i64");
+  EXPECT_EQ(joinedSizes(**module), (std::map<std::string, std::string>{{"count", "batch"}}));
+  ASSERT_TRUE(specializeModule(**module, {{}, {{"count", 3}, {"time", 4}}, {}}).ok());
+  EXPECT_EQ(typeOf(0), "4x3xf32");
+  module = import();
+  EXPECT_THAT(specializeModule(**module, {{}, {{"count", 3}, {"batch", 4}, {"time", 4}}, {}}).message(),
+              HasSubstr("the free dimension 'batch' is given the sizes"));
+}
+
+/// Dimensions that a reshape makes one meet others: each its own.
+TEST_F(Importer, ProductsOfDimensionsThatMeetAreOfEqualOnes) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"rows", "columns"}).input("w", ElementType::kF32, {"a", "b"});
+  builder.input("v", ElementType::kF32, {"c"}).ints("flat", {1}, {-1});
+  builder.node("Reshape", "flat_x", {"x", "flat"}, {"p"}).node("Reshape", "flat_w", {"w", "flat"}, {"q"});
+  builder.node("Mul", "scale", {"p", "q"}, {"y"}).output("y");
+  builder.node("Add", "one", {"x", "v"}, {"s"}).node("Add", "two", {"s", "w"}, {"z"}).output("z");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  std::map<std::string, DimBounds> bounds;
+  for (const char* name : {"rows", "columns", "a", "b", "c"}) bounds[name] = {1, 64};
+  ASSERT_TRUE(representModule(**module, {}, bounds).ok());
+  auto guards = sizeGuards(**module);
+  ASSERT_TRUE(guards.ok());
+  const shape::SymbolBindings good = {{"rows", 3}, {"columns", 4}, {"a", 3}, {"b", 4}, {"c", 4}};
+  EXPECT_TRUE(llvm::all_of(*guards, [&](const SizeGuard& guard) { return holds(guard, good); }));
+  for (const char* name : {"rows", "columns", "a", "b", "c"}) {
+    shape::SymbolBindings other = good;
+    other[name] = 7;
+    EXPECT_FALSE(llvm::all_of(*guards, [&](const SizeGuard& guard) { return holds(guard, other); })) << name;
+  }
+}
+
+/// Weights say how many columns there are: launches with others are refused by the input's type.
+TEST_F(Importer, DimensionsThatAreJoinedWithANumberHaveItWhenSizesAreGivenLate) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"rows", "hidden"}).input("b", ElementType::kF32, {"more"});
+  builder.floats("w", {3, 2}, {1, 2, 3, 4, 5, 6});
+  builder.node("MatMul", "product", {"x", "w"}, {"p"}).node("Add", "add", {"p", "b"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  ASSERT_TRUE(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(0).getType()).isDynamicDim(1));
+  const Status status = representModule(**module, {}, {{"rows", {1, 64}}, {"hidden", {1, 64}}, {"more", {1, 64}}});
+  ASSERT_TRUE(status.ok()) << status.message();
+  auto typeOf = [&](unsigned i) {
+    return ir::typeToString(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(i).getType()));
+  };
+  EXPECT_EQ(typeOf(0), "[rows, 3] f32");
+  EXPECT_EQ(typeOf(1), "2xf32");
 }
 
 TEST_F(Importer, MultipliesFreeDimensions) {
@@ -418,7 +506,7 @@ TEST_F(Importer, CarriesFreeDimensionsThroughResizes) {
   EXPECT_EQ(dim(1, 2).symbol.str(), "floor(h / 2)");
   EXPECT_EQ(dim(1, 3).symbol.str(), "w");
   EXPECT_EQ(dim(2, 3).symbol.str(), "2*floor(w / 2)");
-  EXPECT_FALSE(dim(3, 2).symbol);  // Rounded as f32 is.
+  EXPECT_EQ(dim(3, 2).symbol.str(), "floor(h / 3)");  // As f32 rounds it, too.
   for (int64_t h : {2, 3, 5, 8, 33}) {
     const ImportOptions sizes = {{}, {{"n", 2}, {"h", h}, {"w", h + 3}}, {}};
     auto sized = import(builder, sizes);

@@ -61,6 +61,18 @@ TEST_F(RandomNumbers, NormalOnesHaveTheirMoments) {
   EXPECT_NEAR(static_cast<double>(beyond) / kCount, 0.0455, kError);
 }
 
+TEST_F(RandomNumbers, ThoseLikeATensorHaveItsShapeAndAreTheSame) {
+  for (const std::string op : {"RandomUniformLike", "RandomNormalLike"}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {100, kCount / 100});
+    builder.node(op, "draw", {"x"}, {"y"}, {{"seed", 7.0f}}).output("y");
+    const std::vector<float> zeros(kCount, 0.0f);
+    const std::vector<float> values =
+        floats(builder, {interp::Tensor::of<float>(ElementType::kF32, {100, kCount / 100}, zeros)});
+    EXPECT_EQ(values, drawn(op.substr(0, op.size() - 4), {}, 7));
+  }
+}
+
 TEST_F(RandomNumbers, FollowFromTheSeed) {
   const std::vector<float> one = drawn("RandomUniform", {}, 1), again = drawn("RandomUniform", {}, 1),
                            other = drawn("RandomUniform", {}, 2);
