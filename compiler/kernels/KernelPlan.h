@@ -240,13 +240,16 @@ inline int64_t slotBytes(const KernelPlan& plan) {
   return slotBytes(plan, plan.mostRowElements);
 }
 
-/// A kernel that comes as object code (hpu.native).
+/// A kernel that comes as object code (hpu.native, or one of HostObjects.h).
 struct NativeKernel {
   std::string object, objectV4, entry;  ///< objectV4 is empty where there is none.
   recipe::TpcCost cost;                 ///< Of a point.
+  /// What no kernel can do with less, over the whole index space; nothing: what the cost says.
+  std::optional<double> leastVectorOps;
   int64_t scratchBytes = 0;
   llvm::SmallVector<SymInt, 6> space;
-  /// What its code gets as HpuKernelArgs::dims: of each operand the sizes, then the strides; then parameters.
+  /// What its code gets as HpuKernelArgs::dims. Of hpu.native: of each operand the sizes, then the strides; then
+  /// parameters.
   std::vector<SymInt> dims;
 };
 

@@ -99,6 +99,7 @@ double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
 
 double WorkCounter::vectorOps(const PlannedKernel& kernel) {
   if (kernel.native) {
+    if (kernel.native->leastVectorOps) return *kernel.native->leastVectorOps;
     double points = 1;
     for (const SymInt& size : kernel.native->space) points *= static_cast<double>(size.value());
     return kernel.native->cost.vectorOps * points;

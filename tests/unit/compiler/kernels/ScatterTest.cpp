@@ -161,7 +161,7 @@ TEST(Scatter, CombinesWithWhatIsThere) {
 
 // ---- Positions of the largest ------------------------------------------------------------------
 
-void checkTop(const Tensor& x, int64_t axis, int64_t count, bool largest) {
+Tensor topIndices(const Tensor& x, int64_t axis, int64_t count, bool largest) {
   Index shape(x.sizes);
   const auto along = static_cast<size_t>(axis);
   shape[along] = count;
@@ -186,9 +186,14 @@ void checkTop(const Tensor& x, int64_t axis, int64_t count, bool largest) {
       wanted.set(at, static_cast<double>(order[static_cast<size_t>(k)]));
     }
   });
+  return wanted;
+}
+
+void checkTop(const Tensor& x, int64_t axis, int64_t count, bool largest) {
+  const Tensor wanted = topIndices(x, axis, count, largest);
   checkBoth("%r = hpu.top_indices %0 {axis = " + text(axis) + " : i64, sizes = array<i64: " + text(count) +
                 ">, largest = " + (largest ? "true" : "false") + "} : ($0) -> $out0\nhpu.yield %r : $out0",
-            {x}, {Tensor::dense(I64, shape)}, [&](int, const Index& i) { return wanted.at(i); });
+            {x}, {Tensor::dense(I64, wanted.sizes)}, [&](int, const Index& i) { return wanted.at(i); });
 }
 
 TEST(TopIndices, AlongEachAxisOfEveryType) {
@@ -215,6 +220,62 @@ TEST(TopIndices, OfNumbersAtTheEndsOfTheirType) {
     Tensor one = Tensor::dense(F32, {4, 1}).random(2);
     checkTop(one, 1, 1, largest);
   }
+}
+
+TEST(TopIndices, OfRowsOfEachLength) {
+  // Around what fits into a call's scratch memory, and from few picks to all.
+  for (ElementType type : {F32, BF16, I8, I64, ElementType::kU64, ElementType::kF64, ElementType::kU16, I32})
+    for (bool largest : {true, false})
+      for (auto [size, count] : std::vector<std::pair<int64_t, int64_t>>{{1, 1},
+                                                                         {2, 2},
+                                                                         {41, 41},
+                                                                         {200, 3},
+                                                                         {5120, 5120},
+                                                                         {5121, 700},
+                                                                         {11000, 2600},
+                                                                         {11000, 11000},
+                                                                         {30000, 5}})
+        checkTop(Tensor::dense(type, {2, size}).random(static_cast<uint64_t>(size), 0, 3000), 1, count, largest);
+}
+
+TEST(TopIndices, OfRowsThatRiseFallAndRepeat) {
+  const std::vector<std::function<double(int64_t)>> rows = {
+      [](int64_t i) { return static_cast<double>(i); }, [](int64_t i) { return -static_cast<double>(i); },
+      [](int64_t) { return 1.0; }, [](int64_t i) { return static_cast<double>(i % 2); },
+      [](int64_t i) { return i % 3 ? NAN : static_cast<double>(i); }};
+  for (const auto& row : rows)
+    for (auto [size, count] :
+         std::vector<std::pair<int64_t, int64_t>>{{300, 300}, {2000, 100}, {12000, 12000}, {12000, 6000}})
+      for (bool largest : {true, false}) {
+        Tensor x = Tensor::dense(F32, {1, size});
+        x.fill([&](const Index& at) { return row(at[1]); });
+        checkTop(x, 1, count, largest);
+      }
+}
+
+TEST(TopIndices, TakesOperandsAndResultsInEveryLayout) {
+  for (int64_t size : {70, 6000, 11000})
+    for (int64_t count : {int64_t{4}, size})
+      for (const Index& order : {Index{1, 0}, Index{0, 1}})
+        for (const Index& outOrder : {Index{1, 0}, Index{0, 1}}) {
+          const Tensor x = Tensor::dense(F32, {3, size}, order).random(7, 0, 500);
+          const Tensor wanted = topIndices(x, 1, count, true);
+          check("%r = hpu.top_indices %0 {axis = 1 : i64, sizes = array<i64: " + text(count) +
+                    ">} : ($0) -> $out0\nhpu.yield %r : $out0",
+                {x}, {Tensor::dense(I64, {3, count}, outOrder, 2)}, [&](int, const Index& i) { return wanted.at(i); });
+        }
+}
+
+TEST(TopIndices, OfWideNumbersThatDoublesDoNotTellApart) {
+  Tensor x = Tensor::dense(I64, {1, 200});
+  auto* numbers = static_cast<int64_t*>(x.origin());
+  for (int64_t i = 0; i < 200; ++i) numbers[i] = (int64_t{1} << 62) + i * 77 % 200;
+  std::vector<int64_t> order(200);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return numbers[a] > numbers[b]; });
+  check("%r = hpu.top_indices %0 {axis = 1 : i64, sizes = array<i64: 50>} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
+        {Tensor::dense(I64, {1, 50})},
+        [&](int, const Index& i) { return static_cast<double>(order[static_cast<size_t>(i[1])]); });
 }
 
 }  // namespace
