@@ -334,10 +334,11 @@ std::string coverageDocument(std::string_view found) {
       "opsets; "
       "one comes before an\noperator of its name.\n";
   text +=
-      "\n`If`, `Loop` and `Scan` become the ops of their bodies, once for each iteration. Where a condition or a "
-      "number "
-      "of iterations is known\non the device only, both branches or all possible iterations are computed, and the "
-      "device chooses what counts.\n";
+      "\n`If`, `Loop` and `Scan` run on the device: a loop of more ops than `--unroll-limit`, one of which data "
+      "decides how often it runs, and\nbranches that cost more than to compute both. Other loops become the ops of "
+      "their iterations, and where the device decides it chooses what\ncounts. So do all loops of models with free "
+      "dimensions, and of bodies whose values change their shapes. Where no bound of a loop's\niterations is known, "
+      "times of the model count one.\n";
   text +=
       "\nOf a sequence `s` among a model's inputs or outputs each element is a tensor of its own: `s[0]`, `s[1]`, ... "
       "The free dimension `s[]` is\ntheir number (`--dim 's[]=3'`); of an optional input `s[]` is 0 where it is not "
