@@ -55,9 +55,13 @@ class OnnxImporter::Attempt {
         why_(why),
         issues_(importer.issues_.size()),
         arguments_(importer.function_.getBody().getNumArguments()),
-        generated_(importer.generatedBytes_) {}
+        generated_(importer.generatedBytes_) {
+    ++importer.bodies_;
+  }
   ~Attempt() {
+    --importer_.bodies_;
     if (isKept_) return;
+    ++importer_.vainAttempts_;
     auto first = importer_.issues_.begin() + static_cast<ptrdiff_t>(issues_);
     why_.insert(why_.end(), std::make_move_iterator(first), std::make_move_iterator(importer_.issues_.end()));
     importer_.issues_.erase(first, importer_.issues_.end());
@@ -78,7 +82,10 @@ class OnnxImporter::Attempt {
 };
 
 bool OnnxImporter::mayBeOnDevice() const {
-  return options_.bounds.empty() && freeNames_.empty();
+  // What is tried and given up takes time, for each body that is in another one twice.
+  constexpr int kMostVain = 1024;
+  return options_.bounds.empty() && freeNames_.empty() && bodies_ + 2 < static_cast<int>(recipe::kMaxPartDepth) &&
+         vainAttempts_ < kMostVain;
 }
 
 std::optional<OnnxImporter::FlowResults> OnnxImporter::ifOnDevice(const NodeDef& node, const ImportedValue& condition,

@@ -153,7 +153,7 @@ Value NodeContext::materialize(ImportedValue& in) {
     return in.value;
   }
   if (in.elements) {
-    if (Value data = dataOf(*in.elements)) return in.value = data;
+    if (Value data = dataOf(*in.elements)) return data;  // Not kept: this may be the body of a loop.
     std::string names;
     for (const auto& element : in.elements->values)
       if (element)

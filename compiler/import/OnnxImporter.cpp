@@ -170,8 +170,12 @@ void OnnxImporter::convertNodes(const std::vector<NodeDef>& nodes) {
 bool OnnxImporter::isTooLarge() {
   int64_t made = 0;
   // What a Concat joins is copied piece by piece, as a Sum is added.
-  for (Operation& op : function_.getBody().front())
-    made += isa<ir::ConcatOp>(op) ? std::max<int64_t>(1, op.getNumOperands() - 1) : !isa<ir::ConstantOp>(op);
+  Block& main = function_.getBody().front();
+  SmallVector<Block*, 2> blocks = {&main};
+  if (builder_.getInsertionBlock() != &main) blocks.push_back(builder_.getInsertionBlock());  // A body.
+  for (Block* block : blocks)
+    for (Operation& op : *block)
+      made += isa<ir::ConcatOp>(op) ? std::max<int64_t>(1, op.getNumOperands() - 1) : !isa<ir::ConstantOp>(op);
   return made > kMostOps;
 }
 

@@ -157,6 +157,8 @@ class OnnxImporter {
   bool followsFromWhole_ = false;     ///< Faults of nodes may follow from one of the whole model.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
+  int bodies_ = 0;                                ///< That are open: each is inside of the others.
+  int vainAttempts_ = 0;                          ///< Bodies that were given up.
   std::map<std::string, size_t> sequenceInputs_;  ///< How many elements they have.
   std::vector<std::unique_ptr<std::vector<ImportedValue>>> outputElements_;
   int64_t foldWork_ = 0;                          ///< What the interpreter may still do.

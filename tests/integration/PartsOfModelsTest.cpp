@@ -92,9 +92,9 @@ TEST_F(PartsOfModels, ComputeWhatTheInterpreterDoes) {
       EXPECT_TRUE((*got)[0].bytes == (*wanted)[0].bytes) << n;
       // Rows from the end on; the others are undefined.
       const auto ran = static_cast<size_t>(std::clamp<int64_t>(n, 0, 6)), row = size_t{24};
-      EXPECT_EQ(std::memcmp((*got)[1].bytes.data() + (6 - ran) * row, (*wanted)[1].bytes.data() + (6 - ran) * row,
-                            ran * row),
-                0)
+      EXPECT_EQ(
+          std::memcmp((*got)[1].bytes.data() + (6 - ran) * row, (*wanted)[1].bytes.data() + (6 - ran) * row, ran * row),
+          0)
           << n;
     }
 }
