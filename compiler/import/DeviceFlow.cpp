@@ -102,6 +102,14 @@ SmallVector<Value> FlowBody::captureBoth(FlowBody& a, FlowBody& b) {
   return captured;
 }
 
+bool FlowBody::isStatic() const {
+  auto areStatic = [](TypeRange types) {
+    return llvm::all_of(types, [](Type type) { return cast<RankedTensorType>(type).hasStaticShape(); });
+  };
+  return llvm::all_of(*block_,
+                      [&](Operation& op) { return areStatic(op.getOperandTypes()) && areStatic(op.getResultTypes()); });
+}
+
 int64_t FlowBody::numOps() const {
   int64_t count = 0;
   for (Operation& op : *block_) {

@@ -39,6 +39,8 @@ class FlowBody {
   /// Into a region of the op.
   void moveInto(mlir::Region& region) { region.push_back(block_.release()); }
 
+  /// It has only tensors of known sizes in it, and around it reads no others.
+  bool isStatic() const;
   /// Without constants.
   int64_t numOps() const;
   /// It has a product, or a loop or branch of its own.

@@ -32,15 +32,6 @@ bool isStatic(Value value) {
   return cast<RankedTensorType>(value.getType()).hasStaticShape();
 }
 
-/// The body is done and has only tensors of known sizes in it, and around it reads no others.
-bool isStatic(FlowBody& body) {
-  for (Operation& op : body.block())
-    if (!llvm::all_of(op.getOperands(), [](Value value) { return isStatic(value); }) ||
-        !llvm::all_of(op.getResults(), [](Value value) { return isStatic(value); }))
-      return false;
-  return true;
-}
-
 bool isTensor(const ImportedValue& value) {
   return !value.sequence && !value.isAbsent && (value.value || value.constant || value.elements);
 }
@@ -110,7 +101,7 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::ifOnDevice(const NodeDef&
     }
     bodies[i]->yield(values);
     bodies[i]->leave();
-    if (!isStatic(*bodies[i])) return std::nullopt;
+    if (!bodies[i]->isStatic()) return std::nullopt;
   }
   FlowBody &then = *bodies[0], &otherwise = *bodies[1];
   if (then.block().back().getOperandTypes() != otherwise.block().back().getOperandTypes()) return std::nullopt;
@@ -165,7 +156,7 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
   }
   inside.yield(yielded);
   inside.leave();
-  if (!isStatic(inside)) return std::nullopt;
+  if (!inside.isStatic()) return std::nullopt;
   for (size_t i = 0; i < numCarried; ++i)
     if (yielded[i + isConditional].getType() != spec.carried[i].getType()) return std::nullopt;
 
@@ -297,7 +288,7 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::scanOnDevice(const NodeDe
     if (yielded[i].getType() != spec.carried[i].getType()) return std::nullopt;
   inside.yield(yielded);
   inside.leave();
-  if (!isStatic(inside)) return std::nullopt;
+  if (!inside.isStatic()) return std::nullopt;
   if (given.trips <= options_.unrollLimit / std::max<int64_t>(inside.numOps(), 1)) return std::nullopt;
   std::vector<int64_t> axes;
   for (size_t i = numCarried; i < yielded.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/import/DeviceFlow.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/mlir_import/MlirNode.h"
 #include "compiler/support/CreateOp.h"
@@ -18,6 +19,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Tosa/IR/TosaOps.h"
 #include "mlir/IR/Verifier.h"
+#include "recipe/Recipe.h"
 
 namespace hpu::importer {
 
@@ -187,13 +189,18 @@ class ForeignImporter {
   bool isKnown(Operation& op) {
     const StringRef name = op.getName().getStringRef();
     return findForeignRow(name) || isScalarOp(op) || name == "tosa.const" || name == "arith.constant" ||
-           isa<linalg::LinalgOp>(op) || isa<func::CallOp>(op) || name.starts_with("hpu.");
+           isa<linalg::LinalgOp>(op) || isa<func::CallOp>(op) || isFlow(op) ||
+           (name.starts_with("hpu.") && op.getNumRegions() == 0);
+  }
+
+  static bool isFlow(Operation& op) {
+    const StringRef name = op.getName().getStringRef();
+    return (name == "tosa.cond_if" || name == "tosa.while_loop") && op.getNumRegions() == 2 &&
+           op.getRegion(0).hasOneBlock() && op.getRegion(1).hasOneBlock();
   }
 
   std::string unknownReason(Operation& op) {
     const StringRef name = op.getName().getStringRef();
-    if (name == "tosa.cond_if" || name == "tosa.while_loop")
-      return "control flow that depends on data is not supported";
     if (name == "tosa.custom")
       return strCat("the custom op '", textOf(op.getInherentAttr("operator_name")), "' is not known");
     return "this op is not supported";
@@ -231,7 +238,107 @@ class ForeignImporter {
     for (auto [result, value] : llvm::zip(op.getResults(), results)) values_[result] = value;
   }
 
+  /// The block with these arguments; nothing after an issue, or where something has no known size.
+  std::optional<SmallVector<Value>> runBlock(Operation& op, Block& block, ArrayRef<Value> arguments, int depth) {
+    if (depth >= kDeepestCall) {
+      report(op, Issue::Kind::kUnsupported, "control flow of this depth");
+      return std::nullopt;
+    }
+    const size_t before = issues_.size();
+    for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
+      values_[argument] = ForeignValue{.tensor = value};
+    std::vector<ForeignValue> made;
+    convertBlock(block, made, depth + 1);
+    SmallVector<Value> results;
+    for (const ForeignValue& each : made)
+      if (each.tensor) results.push_back(each.tensor);
+    if (issues_.size() != before || results.size() != made.size()) return std::nullopt;
+    return results;
+  }
+
+  static bool isStatic(ValueRange values) {
+    return llvm::all_of(values.getTypes(), [](Type type) { return cast<RankedTensorType>(type).hasStaticShape(); });
+  }
+
+  std::optional<SmallVector<Value>> operandsOf(Operation& op) {
+    SmallVector<Value> operands;
+    for (Value operand : op.getOperands()) operands.push_back(resultOf(op, operand).tensor);
+    if (llvm::all_of(operands, [](Value value) { return value != nullptr; }) && isStatic(operands)) return operands;
+    refuseFree(op);
+    return std::nullopt;
+  }
+  void refuseFree(Operation& op) {
+    report(op, Issue::Kind::kUnsupported, "loops and branches of the device on values without a known size");
+  }
+
+  /// A bool of one element, of rank 0; null after an issue.
+  Value conditionOf(Operation& op, Value value) {
+    const RankedTensorType type = NodeContext::typeOf(value);
+    if (!type.getElementType().isInteger(1) || type.getNumElements() != 1) {
+      report(op, Issue::Kind::kInvalid, strCat("a condition of type ", ir::typeToString(type)));
+      return {};
+    }
+    if (type.getRank() == 0) return value;
+    FailureOr<Operation*> made = ir::createOp(builder_, op.getLoc(), "reshape", {value},
+                                              {builder_.getNamedAttr("shape", builder_.getDenseI64ArrayAttr({}))});
+    return succeeded(made) ? (*made)->getResult(0) : Value();
+  }
+
+  /// tosa.cond_if and tosa.while_loop, which the device runs.
+  void flow(Operation& op, int depth) {
+    std::optional<SmallVector<Value>> made;
+    if (std::optional<SmallVector<Value>> operands = operandsOf(op))
+      made = op.getName().getStringRef() == "tosa.cond_if" ? branch(op, *operands, depth) : loop(op, *operands, depth);
+    if (!made) return poison(op);
+    for (auto [result, value] : llvm::zip(op.getResults(), *made)) values_[result] = ForeignValue{.tensor = value};
+  }
+
+  std::optional<SmallVector<Value>> branch(Operation& op, ArrayRef<Value> operands, int depth) {
+    Value holds = conditionOf(op, operands.front());
+    if (!holds) return std::nullopt;
+    FlowBody then(builder_);
+    std::optional<SmallVector<Value>> first = runBlock(op, op.getRegion(0).front(), operands.drop_front(), depth);
+    if (!first) return std::nullopt;
+    then.yield(*first);
+    then.leave();
+    FlowBody otherwise(builder_);
+    std::optional<SmallVector<Value>> second = runBlock(op, op.getRegion(1).front(), operands.drop_front(), depth);
+    if (!second) return std::nullopt;
+    otherwise.yield(*second);
+    otherwise.leave();
+    if (ValueRange(*first).getTypes() != ValueRange(*second).getTypes() || !then.isStatic() || !otherwise.isStatic())
+      return refuseFree(op), std::nullopt;
+    return makeIf(builder_, op.getLoc(), holds, then, otherwise);
+  }
+
+  std::optional<SmallVector<Value>> loop(Operation& op, ArrayRef<Value> operands, int depth) {
+    Block &condition = op.getRegion(0).front(), &body = op.getRegion(1).front();
+    std::optional<SmallVector<Value>> first = runBlock(op, condition, operands, depth);
+    if (!first || first->size() != 1) return std::nullopt;
+    LoopSpec spec;
+    spec.trips = static_cast<int64_t>(recipe::kMaxPartTrips);
+    spec.condition = conditionOf(op, first->front());
+    if (!spec.condition) return std::nullopt;
+    spec.carried.assign(operands.begin(), operands.end());
+    FlowBody inside(builder_);
+    SmallVector<Value> arguments;
+    for (Value operand : operands) arguments.push_back(inside.addArgument(operand.getType()));
+    std::optional<SmallVector<Value>> next = runBlock(op, body, arguments, depth);
+    if (!next) return std::nullopt;
+    std::optional<SmallVector<Value>> last = runBlock(op, condition, *next, depth);
+    if (!last || last->size() != 1) return std::nullopt;
+    SmallVector<Value> yielded = {conditionOf(op, last->front())};
+    if (!yielded.front()) return std::nullopt;
+    yielded.append(*next);
+    inside.yield(yielded);
+    inside.leave();
+    if (ValueRange(*next).getTypes() != ValueRange(operands).getTypes() || !inside.isStatic())
+      return refuseFree(op), std::nullopt;
+    return makeLoop(builder_, op.getLoc(), std::move(spec), inside);
+  }
+
   void convert(Operation& op, int depth) {
+    if (isFlow(op)) return flow(op, depth);
     if (auto called = dyn_cast<func::CallOp>(op)) return call(called, depth);
     if (!isKnown(op)) {
       report(op, Issue::Kind::kUnsupported, unknownReason(op));
@@ -427,6 +534,7 @@ std::string foreignOpsDocument() {
       "reduction is a sum, product, maximum, minimum, or a logical and, or;\nsums of products go to the matrix engine. "
       "Ops of "
       "`arith` and `math` are taken on tensors and in bodies. Integers of 8 bits are multiplied exactly.\n\n"
+      "`tosa.cond_if` and `tosa.while_loop` run on the device (`hpu.if`, `hpu.loop`), on values of known sizes.\n\n"
       "| op | limits |\n|---|---|\n";
   for (ArrayRef<ForeignRow> rows :
        {tosaElementwiseRows(), tosaTensorRows(), tosaWindowRows(), tosaShapeRows(), linalgWindowRows(), tensorRows()})

@@ -309,3 +309,30 @@ case("arith_casts", "%a = arith.trunci %0 : $0 to tensor<4x6xi8>\n%b = arith.ext
 for op in "absf atan cbrt exp2 expm1 log10 log1p log2 round roundeven trunc tan".split():
     case(f"math_{op}", f"%y = math.{op} %0 : $0", [positive if op.startswith("log") else x], typed(x))
 case("math_powf_fma", "%a = math.powf %0, %1 : $0\n%y = math.fma %a, %1, %0 : $0", [positive, floats(3, 5)], typed(x))
+
+# Control flow. Both branches, and loops of 0, 1 and several iterations.
+for taken in (False, True):
+    case(f"cond_if_{'then' if taken else 'else'}", """
+  %y = tosa.cond_if %0 (%b1 = %1, %b2 = %2) : $0 ($1, $2) -> tensor<3x4xf32> {
+  ^bb0(%b: $1, %c: $2):
+    %s = tosa.add %b, %c : ($1, $2) -> tensor<3x4xf32>
+    tosa.yield %s : tensor<3x4xf32>
+  } else {
+  ^bb0(%b: $1, %c: $2):
+    %s = tosa.sub %b, %c : ($1, $2) -> tensor<3x4xf32>
+    tosa.yield %s : tensor<3x4xf32>
+  }""", [np.array(taken), floats(3, 4), floats(3, 4)], "tensor<3x4xf32>")
+for count in (0, 1, 7):
+    case(f"while_loop_{count}", """
+  %one = "tosa.const"() <{values = dense<1> : tensor<i32>}> : () -> tensor<i32>
+  %y:2 = tosa.while_loop (%i = %0, %v = %1) : ($0, $1) -> ($0, $1) {
+    %limit = "tosa.const"() <{values = dense<7> : tensor<i32>}> : () -> tensor<i32>
+    %more = tosa.greater %limit, %i : (tensor<i32>, $0) -> tensor<i1>
+    tosa.yield %more : tensor<i1>
+  } do {
+  ^bb0(%j: $0, %w: $1):
+    %next = tosa.add %j, %one : ($0, tensor<i32>) -> $0
+    %t = tosa.tanh %w : ($1) -> $1
+    %u = tosa.add %t, %2 : ($1, $2) -> $1
+    tosa.yield %next, %u : $0, $1
+  }""", [np.array(7 - count, np.int32), floats(2, 5), floats(2, 5)], ["tensor<i32>", "tensor<2x5xf32>"])
