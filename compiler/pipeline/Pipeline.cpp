@@ -293,6 +293,7 @@ class PhaseRunner {
         fuse.report = report("fusion");
         fuse.summary = &summary_;
         if (optimize) functions.addPass(fuse::createSplitReductionsPass());
+        if (optimize) functions.addPass(fuse::createSplitOrdersPass());
         functions.addPass(fuse::createFusePass(fuse));
         functions.addPass(fuse::createVerifyFusedPass());
         return;

@@ -21,18 +21,11 @@ constexpr int64_t kMostRoiSamples = 8;
 /// `batch` ([R], integers). f32.
 Value roiAlign(Emitter& c, Value images, Value boxes, Value batch, const RoiAlignment& how);
 
-struct Suppression {
-  bool isCentred = false;  ///< Boxes are (x, y, width, height) of their middles; else two opposite corners, y first.
-  int64_t mostBoxes = 0;   ///< How many there may be, where their number changes; 0: it does not.
-};
-struct SuppressedBoxes {
-  Value order;  ///< [B, C, N], i64: boxes by falling score.
-  Value kept;   ///< [B, C, N], bool: whether the box at that place of the order is selected.
-};
-/// Boxes [B, N, 4] by scores [B, C, N] and numbers of one element: the most that are selected of a class, how much of
-/// the union of two boxes may be their intersection, and what the score has to be above (null: anything).
-SuppressedBoxes suppressBoxes(Emitter& c, Value boxes, Value scores, Value most, Value overlap, Value threshold,
-                              const Suppression& how);
+/// Of boxes [B, N, 4] with scores [B, C, N] those that are selected of each class, by falling score: i64 [B, C, N],
+/// indices and then -1. The other operands are numbers of one element: the most that are selected of a class, how much
+/// of the union of two boxes may be their intersection, and what the score has to be above (null: anything).
+/// Centred boxes are (x, y, width, height) of their middles, others two opposite corners, y first.
+Value selectBoxes(Emitter& c, Value boxes, Value scores, Value most, Value overlap, Value threshold, bool isCentred);
 
 struct UniqueRows {
   Value places;   ///< [n], i64: where each distinct row is first, in their order; then zeros.
