@@ -115,12 +115,15 @@ CASES = {
 }
 
 # What does not reach its limit yet, and the most that it may take (the ratio that it has, and a few percent).
-# top_indices goes over a row once for each element that it picks; a suppression compares all pairs, which lie in HBM;
-# lanes of a scatter of elements wait for their own updates. A step of a small recurrence is a product of 1.7 us and a kernel
-# whose start alone takes 0.33 us (two of them in a GRU that resets ahead of its product), and each waits for the other.
+# While HBM brings a register of 64 elements, its TPC issues five vector instructions. The first of many need a network
+# over what the first of groups leave, a sort one over all: 55 stages of 3.5 or 8 instructions for 1024 elements. A
+# suppression is as many passes over the boxes as may be chosen, of one TPC a class; HBM brings them in no time. A scatter
+# of elements takes four accesses of the scalar unit for each (docs/performance-model.md, "Orders, boxes and scatters"). A
+# step of a small recurrence is a product of 1.7 us and a kernel whose start alone takes 0.33 us (two of them in a GRU that
+# resets ahead of its product), and each waits for the other.
 KNOWN = {
-    "top_k 64x4096 k=8": 16, "top_k 1024x1024 k=64": 190, "top_k 1x1000000 k=100": 250, "sort 1024x1024": 1000, "sort 16x65536": 47000,
-    "scatter_elements add 20000x64": 22, "suppression 1x1000": 450, "suppression 20x1000": 13000,
+    "top_k 64x4096 k=8": 2.3, "top_k 1024x1024 k=64": 21, "top_k 1x1000000 k=100": 7.6, "sort 1024x1024": 18, "sort 16x65536": 68,
+    "scatter_elements add 20000x64": 18, "suppression 1x1000": 125, "suppression 20x1000": 116,
     "lstm 64x32 256": 1.45, "gru 64x32 256": 1.55, "gru, reset behind 64x32 256": 1.4,
 }
 

@@ -78,6 +78,18 @@ bool keepsSlices(const Group& group, HpuOp op) {
   return (op.getWholeDims() & ~wide) == 0;
 }
 
+/// The elements of an order's operand that the order names: the order has them at hand.
+bool isPick(const Group& group, Operation* op) {
+  auto picks = dyn_cast<GatherElementsOp>(op);
+  auto top = dyn_cast_or_null<TopIndicesOp>(group.root);
+  // Without indices to be stored an order has no memory for long rows, so their length has to be known.
+  if (top && top->hasOneUse() &&
+      symShape(cast<RankedTensorType>(top.getX().getType()))[static_cast<size_t>(top.getAxis())].isNamed())
+    return false;
+  return picks && top && group.ops.size() == 1 && picks->getOperand(0) == Value(top.getX()) &&
+         picks->getOperand(1) == Value(top.getResult()) && picks.getAxis() == top.getAxis();
+}
+
 }  // namespace
 
 bool canJoin(const Group& group, Operation* op, const Membership& units, const FuseOptions& options, std::string* why) {
@@ -85,6 +97,7 @@ bool canJoin(const Group& group, Operation* op, const Membership& units, const F
   if (!hpuOp || hpuOp.isView() || isa<ConstantOp>(op)) return refuse(why, "it is not a device op");
   if (hpuOp.getEngine() != EngineKind::Tpc) return refuse(why, "it runs on another engine");
 
+  if (isPick(group, op)) return !options.canFormKernel || options.canFormKernel({group.root, op}, why);
   bool elementwise = hpuOp.isElementwise();
   bool afterMme = group.root && cast<HpuOp>(group.root).getEngine() == EngineKind::Mme;
   if (!elementwise && group.root && !(afterMme && keepsSlices(group, hpuOp)))

@@ -222,10 +222,8 @@ void gatherTuples(NodeContext& node) {
 }
 
 void convertNonMaxSuppression(NodeContext& node) {
-  compose::Suppression how;
   const int64_t form = node.integer("center_point_box", 0);
   if (form != 0 && form != 1) return node.invalid(strCat("center_point_box is ", form));
-  how.isCentred = form == 1;
   // Without a number nothing is selected.
   if (!node.has(2) || node.constantNumber(2) == 0.0)
     return node.setOutput(0, Tensor::zeros({ElementType::kI64, {0, 3}}));
@@ -237,41 +235,38 @@ void convertNonMaxSuppression(NodeContext& node) {
   if (node.rank(boxes) == 3 &&
       (!node.fixSize(boxes, 2, 4) || !node.sameSize(boxes, 0, scores, 0) || !node.sameSize(boxes, 1, scores, 2)))
     return;
-  // No device has room for all pairs of more.
-  constexpr int64_t kMostBoxes = 1 << 20;
-  const std::optional<DimExpr> count = NodeContext::dims(NodeContext::typeOf(scores))[2];
-  if (NodeContext::typeOf(scores).isDynamicDim(2))
-    how.mostBoxes = count ? std::clamp<int64_t>(node.most(*count), 1, kMostBoxes) : kMostBoxes;
   const std::vector<Value> done = composedValues(
       node, {boxes, scores, most, overlap, threshold}, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) {
-        const compose::SuppressedBoxes result = compose::suppressBoxes(e, in[0], in[1], in[2], in[3], in[4], how);
-        return std::vector<hpu::Value>{result.order, result.kept};
+        return std::vector<hpu::Value>{compose::selectBoxes(e, in[0], in[1], in[2], in[3], in[4], form == 1)};
       });
-  if (done.size() != 2) return;
+  if (done.size() != 1) return;
   const auto sizes = NodeContext::dims(NodeContext::typeOf(scores));
-  const std::optional<DimExpr> all = NodeContext::product(sizes),
-                               ofClass = NodeContext::product(llvm::ArrayRef(sizes).drop_front());
-  if (!all || !ofClass) return node.needsSize("the number of its scores");
+  const std::optional<DimExpr> all = NodeContext::product(sizes);
+  if (!all) return node.needsSize("the number of its scores");
   if (all->constant() == 0) return node.setOutput(0, Tensor::zeros({ElementType::kI64, {0, 3}}));
-  const SymDim flat = node.symDim(all);
-  const Found found = findTrue(node, node.reshape(done[1], flat), *all);
-  // As many as are asked for of each class, where that is known.
-  Value places = found.places;
-  SymDim rows = flat;
+  // As many as are asked for of each class, where that is known: they come first.
+  Value chosen = done[0];
+  std::optional<DimExpr> each = *sizes[2];
   if (const std::optional<double> number = node.constantNumber(2)) {
-    const auto limit = static_cast<int64_t>(std::clamp(*number, 0.0, 1e12));
-    const std::optional<DimExpr> each = DimExpr::min(*sizes[2], limit);
-    const std::optional<DimExpr> bound = each ? each->times(*sizes[0]) : std::nullopt;
-    const std::optional<DimExpr> whole = bound ? bound->times(*sizes[1]) : std::nullopt;
-    if (whole) {
-      rows = node.symDim(whole->simplified());
-      places = node.slice(places, SymDim{0}, rows, Ints{1});
+    const std::optional<DimExpr> least = DimExpr::min(*each, static_cast<int64_t>(std::clamp(*number, 0.0, 1e12)));
+    if (least) {
+      each = least->simplified();
+      SymShape to = ir::symShape(NodeContext::typeOf(chosen));
+      to[2] = node.symDim(each);
+      chosen = node.slice(chosen, {SymDim{0}, SymDim{0}, SymDim{0}}, to, Ints{1, 1, 1});
     }
   }
+  const std::optional<DimExpr> ofBatch = each->times(*sizes[1]);
+  const std::optional<DimExpr> whole = ofBatch ? ofBatch->times(*sizes[0]) : std::nullopt;
+  if (!whole) return node.needsSize("the number of boxes that it selects");
+  const SymDim rows = node.symDim(whole->simplified());
+  chosen = node.reshape(chosen, rows);
+  Value isThere = node.op("greater_equal", {chosen, node.scalarLike(chosen, 0)});
+  const Found found = findTrue(node, isThere, whole->simplified());
   auto column = [&](Value v) { return node.reshape(v, {rows, SymDim{1}}); };
-  Value batch = node.op("div", {places, numberOf(node, *ofClass)});
-  Value kind = node.op("mod", {node.op("div", {places, numberOf(node, *sizes[2])}), numberOf(node, *sizes[1])});
-  Value box = node.op("gather", {node.reshape(done[0], flat), places}, {{"axis", 0}});
+  Value batch = node.op("div", {found.places, numberOf(node, ofBatch->simplified())});
+  Value kind = node.op("mod", {node.op("div", {found.places, numberOf(node, *each)}), numberOf(node, *sizes[1])});
+  Value box = node.op("gather", {chosen, found.places}, {{"axis", 0}});
   Value all3 = node.op("concat", {column(batch), column(kind), column(box)}, {{"axis", 1}});
   node.setOutput(0, cutToDataSize(node, all3, 0, found.count));
 }

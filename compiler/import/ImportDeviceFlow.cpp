@@ -23,8 +23,8 @@ namespace {
 constexpr int64_t kComputedShare = 32, kBranchShare = 64;
 /// Numbers of iterations up to which these are a constant to be scanned, which costs no op.
 constexpr int64_t kMostListed = int64_t{1} << 16;
-/// What a loop may collect.
-constexpr int64_t kMostCollectedBytes = int64_t{32} << 30;
+/// What a loop may collect, which has memory for all iterations that there can be.
+constexpr int64_t kMostCollectedBytes = int64_t{4} << 30;
 /// Iterations that are gone through to know how many there are.
 constexpr int64_t kMostCounted = int64_t{1} << 20;
 
@@ -184,9 +184,9 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
     const auto type = cast<RankedTensorType>(
         yielded[yielded.size() - collected.size() + spec.collectedBackwards.size() - 1].getType());
     StatusOr<TensorType> row = interp::concreteType(type);
-    if (row.ok() && row->bytes() <= kMostCollectedBytes / spec.trips) continue;
-    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type), ", of as many as ",
-                               spec.trips, " iterations; limit their number by a Min with a constant"));
+    const bool isBounded = most < static_cast<int64_t>(recipe::kMaxPartTrips);
+    if (isBounded && row.ok() && row->bytes() <= kMostCollectedBytes / spec.trips) continue;
+    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type), ", of as many as ", spec.trips, " iterations; limit their number by a Min with a constant"));
     why.push_back(*context.issue());
     return std::nullopt;
   }

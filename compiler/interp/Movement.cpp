@@ -2,6 +2,7 @@
 // Ops that move elements without looking at them, except the indices of gathers.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/Format.h"
@@ -309,16 +310,66 @@ StatusOr<Tensor> scatterElements(ScatterElementsOp op, const Tensor& data, const
   return out;
 }
 
-Tensor suppress(const Tensor& data, const Tensor& conflicts) {
-  Tensor out = Tensor::copyOf(data.type(), data.data());
-  const int64_t size = data.shape().back();
-  for (int64_t row = 0; size > 0 && row < data.count() / size; ++row) {
-    uint8_t* kept = out.writable() + row * size;
-    for (int64_t i = 0; i < size; ++i) {
-      if (kept[i] == 0) continue;
-      const uint8_t* own = conflicts.data() + (row * size + i) * size;
-      for (int64_t j = i + 1; j < size; ++j)
-        if (own[j] != 0) kept[j] = 0;
+/// Ends along x and y, and the area; NaN of what has one.
+struct Box {
+  float low[2], high[2], area;
+};
+Box boxOf(const float* box, bool centred) {
+  Box result;
+  for (int axis = 0; axis < 2; ++axis) {
+    float a = box[1 - axis], b = box[3 - axis];
+    if (centred) {
+      const float half = box[axis + 2] * 0.5f;
+      a = box[axis] - half, b = box[axis] + half;
+    }
+    result.low[axis] = centred || a < b ? a : b;
+    result.high[axis] = centred || a < b ? b : a;
+  }
+  result.area = (result.high[0] - result.low[0]) * (result.high[1] - result.low[1]);
+  for (int k = 0; k < 4; ++k)
+    if (std::isnan(box[k])) result.area = std::numeric_limits<float>::quiet_NaN();
+  return result;
+}
+
+bool overlaps(const Box& a, const Box& b, float limit) {
+  float both = 1;
+  for (int axis = 0; axis < 2; ++axis) {
+    const float length = std::min(a.high[axis], b.high[axis]) - std::max(a.low[axis], b.low[axis]);
+    both *= length > 0 ? length : 0;
+  }
+  return both > 0 && both / (a.area + b.area - both) > limit;
+}
+
+StatusOr<Tensor> selectBoxes(SelectBoxesOp op, Inputs in) {
+  const Shape& shape = in[1].shape();
+  StatusOr<Tensor> out = makeTensor(ElementType::kI64, shape);
+  if (!out.ok() || out->count() == 0) return out;
+  auto floats = [](const Tensor& x) {
+    std::vector<double> values(static_cast<size_t>(x.count()));
+    loadElements(x.element(), x.data(), 0, 1, x.count(), values.data());
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const std::vector<float> boxes = floats(in[0]), scores = floats(in[1]);
+  std::vector<int64_t> order(static_cast<size_t>(in[2].count())), most(1);
+  loadElements(in[2].element(), in[2].data(), 0, 1, in[2].count(), order.data());
+  loadElements(in[3].element(), in[3].data(), 0, 1, 1, most.data());
+  const float limit = floats(in[4])[0];
+  const bool hasThreshold = in.size() > 5;
+  const float threshold = hasThreshold ? floats(in[5])[0] : 0;
+  auto* result = reinterpret_cast<int64_t*>(out->writable());
+  const int64_t count = shape[2];
+  for (int64_t row = 0; row < shape[0] * shape[1]; ++row) {
+    std::vector<Box> chosen;
+    int64_t* own = result + row * count;
+    std::fill(own, own + count, -1);
+    for (int64_t i = 0; i < count && static_cast<int64_t>(chosen.size()) < most[0]; ++i) {
+      const int64_t index = std::clamp<int64_t>(order[static_cast<size_t>(row * count + i)], 0, count - 1);
+      if (hasThreshold && !(scores[static_cast<size_t>(row * count + index)] > threshold)) continue;
+      const Box box = boxOf(boxes.data() + (row / shape[1] * count + index) * 4, op.getCentred());
+      if (std::any_of(chosen.begin(), chosen.end(), [&](const Box& other) { return overlaps(other, box, limit); }))
+        continue;
+      own[chosen.size()] = index;
+      chosen.push_back(box);
     }
   }
   return out;
@@ -400,7 +451,7 @@ Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindi
   if (auto o = llvm::dyn_cast<GatherElementsOp>(op)) return gatherElements(in[0], in[1], o.getAxis());
   if (auto o = llvm::dyn_cast<ScatterNdOp>(op)) return scatterNd(in[0], in[1], in[2], o.getMode());
   if (auto o = llvm::dyn_cast<ScatterElementsOp>(op)) return scatterElements(o, in[0], in[1], in[2]);
-  if (llvm::isa<SuppressOp>(op)) return suppress(in[0], in[1]);
+  if (auto o = llvm::dyn_cast<SelectBoxesOp>(op)) return selectBoxes(o, in);
   if (auto o = llvm::dyn_cast<TopIndicesOp>(op)) return topIndices(o, in[0], bindings);
   if (llvm::isa<RelayoutOp>(op)) return in[0];
   return std::nullopt;

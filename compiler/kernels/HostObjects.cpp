@@ -19,6 +19,7 @@ HPU_OBJECTS(order_1)
 HPU_OBJECTS(order_2)
 HPU_OBJECTS(order_4)
 HPU_OBJECTS(order_8)
+HPU_OBJECTS(boxes)
 
 namespace hpu::kernels {
 namespace {
@@ -36,6 +37,10 @@ HostObject orderObject(int64_t bytes) {
   if (bytes == 2) return {HPU_BYTES(order_2_v3), HPU_BYTES(order_2_v4)};
   if (bytes == 4) return {HPU_BYTES(order_4_v3), HPU_BYTES(order_4_v4)};
   return {HPU_BYTES(order_8_v3), HPU_BYTES(order_8_v4)};
+}
+
+HostObject boxesObject() {
+  return {HPU_BYTES(boxes_v3), HPU_BYTES(boxes_v4)};
 }
 
 }  // namespace hpu::kernels

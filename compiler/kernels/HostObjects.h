@@ -14,5 +14,7 @@ struct HostObject {
 };
 /// OrderCode.cpp for elements of so many bytes: 1, 2, 4 or 8.
 HostObject orderObject(int64_t bytes);
+/// BoxesCode.cpp.
+HostObject boxesObject();
 
 }  // namespace hpu::kernels

@@ -34,6 +34,7 @@ std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
       number(static_cast<int64_t>(view.sizes.size()));
       for (const SymInt& size : view.sizes) appendKey(key, size);
       for (const SymInt& stride : view.strides) appendKey(key, stride);
+      if (view.number) number(*view.number);
     }
   }
   for (const auto& [name, range] : request.symbols.bounds) {

@@ -28,6 +28,8 @@ using shape::SymInt;
 struct OperandView {
   ElementType type = ElementType::kInvalid;
   llvm::SmallVector<SymInt, 6> sizes, strides;
+  /// Of an integer of rank 0 that is the same in every launch: for the price, no code depends on it.
+  std::optional<int64_t> number = std::nullopt;
 };
 
 inline constexpr int kMaxIterDims = 16;

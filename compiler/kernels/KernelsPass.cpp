@@ -40,6 +40,22 @@ llvm::SmallVector<OperandView, 4> viewsOf(ArrayAttr operands) {
   return views;
 }
 
+/// Fills in the integers among a kernel's operands that are constants, where its price depends on one.
+void findNumbers(sched::KernelOp kernel, llvm::MutableArrayRef<OperandView> views) {
+  if (kernel.getBody().front().getOps<ir::SelectBoxesOp>().empty()) return;
+  auto program = kernel->getParentOfType<sched::ProgramOp>();
+  for (auto [attribute, view] : llvm::zip(kernel.getInputs(), views)) {
+    auto operand = cast<sched::OperandAttr>(attribute);
+    if (!operand.getSizes().empty() || !isa<IntegerType>(operand.getElement())) continue;
+    for (auto constant : program.getOps<sched::ConstantOp>()) {
+      auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (value && value.isSplat() && value.getElementType() == operand.getElement() &&
+          constant.getSection() == operand.getSection() && constant.getOffset() == operand.getOffset())
+        view.number = value.getSplatValue<APInt>().getSExtValue();
+    }
+  }
+}
+
 /// What a body has for sizes that are given late.
 SymbolicNumbers symbolsOf(Operation* op) {
   SymbolicNumbers symbols;
@@ -133,8 +149,10 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
 }  // namespace
 
 KernelRequest requestOf(sched::KernelOp kernel) {
-  return {kernel.getSymName().str(), &kernel.getBody().front(), viewsOf(kernel.getInputs()),
-          viewsOf(kernel.getOutputs()), symbolsOf(kernel)};
+  KernelRequest request = {kernel.getSymName().str(), &kernel.getBody().front(), viewsOf(kernel.getInputs()),
+                           viewsOf(kernel.getOutputs()), symbolsOf(kernel)};
+  findNumbers(kernel, request.inputs);
+  return request;
 }
 
 std::unique_ptr<Pass> createKernelsPass(KernelsPassOptions options) {

@@ -33,7 +33,7 @@ inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
 /// Of both, beside the number at the representatives: which of the emitted trips it is, where it is no constant.
 inline constexpr llvm::StringLiteral kLateTripsAttr = "hpu.late_trips";
 inline constexpr llvm::StringLiteral kLateElseTripsAttr = "hpu.late_else_trips";
-/// Of a loop that a TPC's code has unrolled: over the taps of a window.
+/// Of a loop that a TPC's code has unrolled: over the taps of a window, or the lanes of a register.
 inline constexpr llvm::StringLiteral kUnrolledAttr = "hpu.unrolled";
 /// Of a load or store: to local memory, so many of it (f64; below 1 where neighbours have what they need in registers).
 inline constexpr llvm::StringLiteral kLocalAttr = "hpu.local";

@@ -242,6 +242,7 @@ Value LoopEmitter::stackBuffer(int which) {
 void LoopEmitter::laneLoop(const std::function<void(Value)>& body) {
   auto loopOp = scf::ForOp::create(b_, loc_, m_.constantInt(m_.i64(), 0), laneCount(), m_.constantInt(m_.i64(), 1));
   loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(kTpcLanes));
+  loopOp->setAttr(kUnrolledAttr, b_.getUnitAttr());
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPoint(loopOp.getBody()->getTerminator());
   body(loopOp.getInductionVar());

@@ -48,12 +48,22 @@ u64 keyAt(const char* place) {
 
 struct Row {
   const char* x;
-  int64_t step, size;  ///< Of x, in bytes; elements.
-  u64* out;
-  int64_t outStep, count;  ///< Of out, in elements; how many are picked.
-  u32 flip;                ///< Of keys of 32 bits: all ones where the largest come first.
+  int64_t step, size;                 ///< Of x, in bytes; elements.
+  u64* out;                           ///< Null where indices are not asked for.
+  char* values;                       ///< Null where the elements themselves are not.
+  int64_t outStep, valueStep, count;  ///< In elements, in bytes; how many are picked.
+  u32 flip;                           ///< Of keys of 32 bits: all ones where the largest come first.
   u64* scratch;
 };
+
+/// The k-th pick is the element at `position`.
+template <typename Bits>
+void put(const Row& row, int64_t k, u64 position) {
+  if (row.values)
+    *reinterpret_cast<Bits*>(row.values + k * row.valueStep) =
+        bitsAt<Bits>(row.x + static_cast<int64_t>(position) * row.step);
+  if (row.out) row.out[k * row.outStep] = position;
+}
 
 // ---- Entries: a key in the upper half, its position in the lower one. No two are equal. ----
 
@@ -215,30 +225,31 @@ u64* gatherFirst(const Row& row) {
 }
 
 /// The first ones of few entries, one after the other.
+template <typename Bits>
 void selectFew(const Row& row, u64* entries) {
   for (int64_t k = 0; k < row.count; ++k) {
     u64 first = ~u64{0};
     for (int64_t i = 0; i < row.size; ++i) first = entries[i] < first ? entries[i] : first;
     entries[static_cast<u32>(first)] = ~u64{0};
-    row.out[k * row.outStep] = static_cast<u32>(first);
+    put<Bits>(row, k, static_cast<u32>(first));
   }
 }
 
 template <typename Bits, Kind kKind>
 void narrowRow(const Row& row) {
-  auto put = [&](const u64* sorted) {
-    for (int64_t i = 0; i < row.count; ++i) row.out[i * row.outStep] = static_cast<u32>(sorted[i]);
+  auto putAll = [&](const u64* sorted) {
+    for (int64_t i = 0; i < row.count; ++i) put<Bits>(row, i, static_cast<u32>(sorted[i]));
   };
   constexpr int64_t kFewSteps = 1024;
   if (row.size * row.count <= kFewSteps && row.size > row.count) {
     for (int64_t i = 0; i < row.size; ++i) row.scratch[i] = entryOf(narrowKey<Bits, kKind>(row, i), i);
-    return selectFew(row, row.scratch);
+    return selectFew<Bits>(row, row.scratch);
   }
   if (row.size <= kHalf && row.count * 8 > row.size) {
     for (int64_t i = 0; i < row.size; ++i) row.scratch[i] = entryOf(narrowKey<Bits, kKind>(row, i), i);
-    return put(sortInScratch(row.scratch, row.size));
+    return putAll(sortInScratch(row.scratch, row.size));
   }
-  if (row.count <= kHalf / 2) return put(gatherFirst<Bits, kKind>(row));
+  if (row.count <= kHalf / 2) return putAll(gatherFirst<Bits, kKind>(row));
   // In the result's own memory.
   u64* const out = row.out;
   const int64_t step = row.outStep;
@@ -252,7 +263,7 @@ void narrowRow(const Row& row) {
     }
   }
   sortInPlace(out, step, row.count, 7, row.scratch);
-  for (int64_t i = 0; i < row.count; ++i) out[i * step] = static_cast<u32>(out[i * step]);
+  for (int64_t i = 0; i < row.count; ++i) put<Bits>(row, i, static_cast<u32>(out[i * step]));
 }
 
 // ---- Keys of 64 bits: positions are sorted, keys looked up ----
@@ -292,10 +303,10 @@ void wideRow(const Row& row) {
   const WideBefore<kKind> before{row, row.flip ? ~u64{0} : 0};
   u64* const out = row.out;
   const int64_t step = row.outStep, count = row.count;
-  if (row.size <= kHalf && count * 8 > row.size) {
+  if (row.size <= kHalf && (!out || count * 8 > row.size)) {
     auto* a = reinterpret_cast<u32*>(row.scratch);
     const u32* sorted = mergeSort<kKind>(a, a + kHalf, row.size, before);
-    for (int64_t i = 0; i < count; ++i) out[i * step] = sorted[i];
+    for (int64_t i = 0; i < count; ++i) put<u64>(row, i, sorted[i]);
     return;
   }
   for (int64_t i = 0; i < count; ++i) out[i * step] = static_cast<u64>(i);
@@ -307,6 +318,7 @@ void wideRow(const Row& row) {
     out[n * step] = out[0];
     sift(out, step, n, 0, last, before);
   }
+  for (int64_t i = 0; i < count; ++i) put<u64>(row, i, out[i * step]);
 }
 
 using RowFunction = void (*)(const Row&);
@@ -333,13 +345,16 @@ void orderRow(const Row& row, Kind kind) {
 
 extern "C" void hpu_top_indices(const HpuKernelArgs* args) {
   const int64_t* numbers = args->dims;
-  const int64_t rank = numbers[kRank], axis = numbers[kAxis], bytes = sizeof(HPU_ORDERED_BITS);
-  const int64_t *strides = numbers + kStrides, *outStrides = strides + rank;
+  const int64_t rank = numbers[kRank], axis = numbers[kAxis];
+  constexpr int64_t kBytes = sizeof(HPU_ORDERED_BITS);
+  const int64_t *strides = numbers + kStrides, *outStrides = strides + rank, *valueStrides = outStrides + rank;
   const auto kind = static_cast<Kind>(numbers[kKind]);
+  const int64_t out = numbers[kIndices], values = numbers[kValues];
   Row row{};
-  row.step = strides[axis] * bytes;
+  row.step = strides[axis] * kBytes;
   row.size = numbers[kSize];
   row.outStep = outStrides[axis];
+  row.valueStep = valueStrides[axis] * kBytes;
   row.count = numbers[kCount];
   row.flip = numbers[kLargest] ? ~u32{0} : 0;
   row.scratch = static_cast<u64*>(args->scratch);
@@ -350,13 +365,15 @@ extern "C" void hpu_top_indices(const HpuKernelArgs* args) {
     if (d != axis && args->lo[d] >= args->hi[d]) return;
   }
   for (;;) {
-    int64_t from = 0, to = 0;
+    int64_t from = 0, to = 0, valuesTo = 0;
     for (int64_t d = 0; d < rank; ++d) {
       from += at[d] * strides[d];
       to += at[d] * outStrides[d];
+      valuesTo += at[d] * valueStrides[d];
     }
-    row.x = static_cast<const char*>(args->buffers[0]) + from * bytes;
-    row.out = static_cast<u64*>(args->buffers[1]) + to;
+    row.x = static_cast<const char*>(args->buffers[0]) + from * kBytes;
+    row.out = out < 0 ? nullptr : static_cast<u64*>(args->buffers[out]) + to;
+    row.values = values < 0 ? nullptr : static_cast<char*>(args->buffers[values]) + valuesTo * kBytes;
     orderRow<HPU_ORDERED_BITS>(row, kind);
     int64_t d = rank - 1;
     for (; d >= 0; --d) {

@@ -13,7 +13,11 @@ inline constexpr int64_t kMostRank = 8;
 /// How the bits of an element order.
 enum class Kind : int64_t { kUnsigned, kSigned, kBfloat, kFloat16, kFloat32, kFloat64 };
 
-/// Places in HpuKernelArgs::dims. From kStrides on: of each dim the stride of the operand, then that of the result.
-enum Number { kRank, kAxis, kKind, kLargest, kSize, kCount, kStrides };
+/// Rows of so many elements are ordered without memory of the result: where indices are not asked for.
+inline constexpr int64_t kMostWithoutIndices = kScratchBytes / 16;
+
+/// Places in HpuKernelArgs::dims. kIndices, kValues: which operand of the kernel they are, or -1. From kStrides on: of
+/// each dim the stride of the operand, then that of the indices, then that of the values (0 of what is not there).
+enum Number { kRank, kAxis, kKind, kLargest, kSize, kCount, kIndices, kValues, kStrides };
 
 }  // namespace hpu::kernels::order

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/kernels/BoxesKernel.h"
 #include "compiler/kernels/OrderKernel.h"
 #include "compiler/kernels/PlanBuilder.h"
 #include "hpu/types.h"
@@ -85,6 +86,7 @@ llvm::SmallVector<OperandView, 4> viewsAsBits(llvm::ArrayRef<OperandView> views)
 StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
                                    llvm::ArrayRef<OperandView> outputs, const shape::SymbolBounds& bounds) {
   if (std::optional<StatusOr<PlannedKernel>> native = planNative(graph, inputs, outputs)) return *std::move(native);
+  if (std::optional<StatusOr<PlannedKernel>> boxes = planBoxesKernel(graph, inputs, outputs)) return *std::move(boxes);
   if (std::optional<PlannedKernel> ordered = planOrderKernel(graph, inputs, outputs)) return *std::move(ordered);
   if (std::optional<KernelGraph> bits = movedAsBits(graph))
     return planKernel(*bits, viewsAsBits(inputs), viewsAsBits(outputs), bounds);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose results are stored where data says: scatters, what conflicts leave, and the positions of the largest.
+// Ops whose results are stored where data says: scatters, and the positions of the largest where OrderKernel.h has
+// no kernel of its own.
 // The one thing to know: a scatter's kernel runs over its updates and leaves the rest of its result as it is, so its
 // data must be there before. Dims that indices name are whole in every call and hold the updates in order; the other
 // dims are independent, and lanes lie along them.
@@ -132,35 +133,6 @@ Result lowerScatterElements(PlanBuilder& b, const Node& node, const IndexMap& ma
   return result;
 }
 
-/// Each pair of an earlier and a later element of a row, in order: the later one stays if it does not go.
-Result lowerSuppress(PlanBuilder& b, const Node& node, const IndexMap& map) {
-  Result result;
-  const Node& data = b.node(node.operands[0]);
-  if (data.kind != Node::Kind::Input) {
-    b.fail(node, "the data that it updates is no operand of the kernel");
-    return result;
-  }
-  const int input = b.inputOf(node.operands[0]);
-  const SymInt& size = data.shape.back();
-  IndexMap earlier = map, pair = map;
-  // The earlier one first: it is settled when its turn comes, so it is read once for all behind it.
-  earlier.back() = pair.back() = along(b, 0, size);
-  const int kept = b.loadUpdated(input, earlier);
-  const Affine later = along(b, 1, size);
-  pair.push_back(later);
-  IndexMap own = map;
-  own.back() = later;
-  constexpr ElementType flag = ElementType::kBool;
-  const int from = b.index(earlier.back()), to = b.index(later);
-  const int goes = b.lane(kind<AndOp>(), {kept, b.lower(node.operands[1], pair)}, flag);
-  result.condition = b.lane(kind<LessOp>(), {from, to}, flag);  // One for all lanes: a branch.
-  result.prim = b.lane(kind<AndOp>(), {b.loadUpdated(input, own), b.lane(kind<NotOp>(), {goes}, flag)}, flag);
-  result.places = map;
-  result.places.back() = atIndex(to);
-  result.placed = 1u << (map.size() - 1);
-  return result;
-}
-
 Result lowerTopIndices(PlanBuilder& b, const Node& node, const IndexMap& map) {
   Result result;
   const Node& x = b.node(node.operands[0]);
@@ -192,7 +164,6 @@ llvm::ArrayRef<StoreLowering> scatterLowerings() {
   static const StoreLowering table[] = {
       {kind<ScatterNdOp>(), lowerScatterNd},
       {kind<ScatterElementsOp>(), lowerScatterElements},
-      {kind<SuppressOp>(), lowerSuppress},
       {kind<TopIndicesOp>(), lowerTopIndices},
   };
   return table;

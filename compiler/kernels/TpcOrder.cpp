@@ -77,7 +77,9 @@ class Planner {
     sorted->size = size, sorted->count = count, sorted->elements = elements_, sorted->isOfMemory = isOfMemory;
     Planned best{sorted, sortingCycles(size, elements_)};
     if (isOfMemory) best.cycles += keyCycles(registersOf(size), elements_);
-    for (int64_t group = 2; size > kLanes && group * count * 2 <= size && group * kLanes <= 2 * size; group *= 2) {
+    // Small groups one by one, as sorted are powers of two; of large ones fewer.
+    for (int64_t group = 2; size > kLanes && group * count * 2 <= size && group * kLanes <= 2 * size;
+         group += group < 8 ? 1 : group / 4) {
       auto grouped = std::make_shared<TpcOrder>(*sorted);
       grouped->group = group;
       const Planned groups = this->best(groupsOf(size, group), count, false);
@@ -207,6 +209,13 @@ TpcOrder planTpcOrder(int64_t size, int64_t count, const OrderedElements& elemen
 OrderCycles tpcOrderCycles(const TpcOrder& plan) {
   OrderCycles cycles = cyclesOf(plan);
   cycles += resultCycles(plan.count);
+  return cycles;
+}
+
+OrderCycles pickedCycles(int64_t count, const OrderedElements& elements) {
+  OrderCycles cycles = lookUpCycles(count, elements);
+  cycles.vectorOps = 0;
+  cycles.stores = registersOf(count) * static_cast<double>(elements.bytes) / 4;
   return cycles;
 }
 

@@ -69,5 +69,7 @@ double stageOps(const SortingNetwork& network, const NetworkStage& stage, int64_
 OrderCycles sortingCycles(int64_t size, const OrderedElements& elements);
 /// Of a whole row.
 OrderCycles tpcOrderCycles(const TpcOrder& plan);
+/// Of storing the elements beside their indices: a key does not tell 0 from -0, so they are looked up.
+OrderCycles pickedCycles(int64_t count, const OrderedElements& elements);
 
 }  // namespace hpu::kernels

@@ -39,7 +39,7 @@ Operation* rootOf(Operation* unit) {
 
 OpOperand* updatedBy(Operation* unit) {
   Operation* root = isa<ClusterOp>(unit) ? rootOf(unit) : nullptr;
-  if (!isa_and_nonnull<ScatterNdOp, ScatterElementsOp, SuppressOp>(root)) return nullptr;
+  if (!isa_and_nonnull<ScatterNdOp, ScatterElementsOp>(root)) return nullptr;
   auto data = dyn_cast<BlockArgument>(root->getOperand(0));
   return data ? &unit->getOpOperand(data.getArgNumber()) : nullptr;
 }

@@ -71,6 +71,8 @@ void registerPhasePasses() {
   });
   add("hpu-split-reductions", "Reductions of much to little in two steps",
       [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createSplitReductionsPass()); });
+  add("hpu-split-orders", "The first of few long rows from the first of their parts",
+      [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createSplitOrdersPass()); });
   add("hpu-verify-fused", "Post-condition of fuse",
       [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass()); });
   add("hpu-layout", "Phase layout: physical orders and the copies that remain", [](Manager m, Options options, Desc) {

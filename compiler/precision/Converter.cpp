@@ -152,7 +152,7 @@ void Converter::findLeads(Block& block) {
     if (isRounding(&op) || (isa<AddOp, SubOp, MinOp, MaxOp, WhereOp>(op) && isWholeOf(&op, whole))) whole.insert(&op);
   auto endOf = [&](Operation* user) -> const char* {
     if (isa<SoftmaxOp, LogSoftmaxOp>(user)) return "leads to a softmax";
-    if (isa<SuppressOp>(user)) return "leads to a suppression";
+    if (isa<SelectBoxesOp>(user)) return "leads to a suppression";
     if (asksForInfinity(user)) return "leads to a question for infinities";
     return isCastToInteger(user) ? kIntegers : leads_.lookup(user);
   };

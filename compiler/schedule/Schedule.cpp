@@ -144,7 +144,7 @@ class Scheduler {
     Block& body = cluster.getBody().front();
     const auto mode = scatter->getAttrOfType<IntegerAttr>("mode");
     const bool replaces = !mode || mode.getInt() == static_cast<int64_t>(ScatterMode::replace);
-    if (replaces && !isa<SuppressOp>(scatter)) {
+    if (replaces) {
       OpBuilder at = OpBuilder::atBlockBegin(&body);
       RankedTensorType type = tensorOf(value);
       auto none = SplatElementsAttr::get(type, at.getZeroAttr(type.getElementType()));

@@ -120,54 +120,19 @@ Value roiAlign(Emitter& c, Value images, Value boxes, Value batch, const RoiAlig
   return c.transpose(result, {0, 3, 1, 2});
 }
 
-SuppressedBoxes suppressBoxes(Emitter& c, Value boxes, Value scores, Value most, Value overlap, Value threshold,
-                              const Suppression& how) {
+Value selectBoxes(Emitter& c, Value boxes, Value scores, Value most, Value overlap, Value threshold, bool isCentred) {
   const Shape box = c.shape(boxes), score = c.shape(scores);
   if (!c.ok()) return {};
-  if (box.size() != 3 || box[2] != 4) return {c.fail("boxes must be [batch, boxes, 4]"), {}};
+  if (box.size() != 3 || box[2] != 4) return c.fail("boxes must be [batch, boxes, 4]");
   if (score.size() != 3 || score[0] != box[0] || score[2] != box[1])
-    return {c.fail("scores must be [batch, classes, boxes]"), {}};
-  const int64_t count = box[1];
-  const Attributes sorting = {{"axis", int64_t{2}}, {"sizes", std::vector<int64_t>{count}}, {"largest", int64_t{1}}};
-  SuppressedBoxes result;
-  result.order = c.op("top_indices", {scores}, sorting);
-  auto inOrder = [&](Value x) {
-    return c.op("gather_elements", {c.expand(x, score), result.order}, {{"axis", int64_t{2}}});
-  };
-  auto column = [&](int64_t k) { return inOrder(c.reshape(c.sliceDim(c.toF32(boxes), 2, k, 1), {box[0], 1, count})); };
-  // Ends along x and y.
-  Value low[2], high[2];
-  for (int axis = 0; axis < 2; ++axis) {
-    if (how.isCentred) {
-      Value middle = column(axis), half = c.mul(column(axis + 2), 0.5);
-      low[axis] = c.sub(middle, half), high[axis] = c.add(middle, half);
-    } else {
-      Value a = column(1 - axis), b = column(3 - axis);
-      low[axis] = c.min(a, b), high[axis] = c.max(a, b);
-    }
-  }
+    return c.fail("scores must be [batch, classes, boxes]");
+  const Attributes sorting = {{"axis", int64_t{2}}, {"sizes", std::vector<int64_t>{box[1]}}, {"largest", int64_t{1}}};
+  Value order = c.op("top_indices", {scores}, sorting);
   auto number = [&](Value v, ElementType type) { return c.reshape(c.cast(v, type), {}); };
-  auto row = [&](Value v) { return insertDim(c, v, 3); };
-  auto across = [&](Value v) { return insertDim(c, v, 2); };
-  Value area = c.mul(c.sub(high[0], low[0]), c.sub(high[1], low[1])), both;
-  for (int axis = 0; axis < 2; ++axis) {
-    Value length = c.sub(c.min(row(high[axis]), across(high[axis])), c.max(row(low[axis]), across(low[axis])));
-    length = c.max(length, c.scalarLike(length, 0));
-    both = both.handle ? c.mul(both, length) : length;
-  }
-  Value whole = c.sub(c.add(row(area), across(area)), both);
-  Value isMore = c.op("greater", {c.div(both, whole), number(overlap, ElementType::kF32)});
-  // Boxes without an area conflict with none.
-  Value conflicts = c.op("and", {isMore, c.op("greater", {both, c.scalarLike(both, 0)})});
-  Value sorted = inOrder(c.toF32(scores));
-  Value candidates = threshold.handle ? c.op("greater", {sorted, number(threshold, ElementType::kF32)})
-                                      : c.full({ElementType::kBool, score}, 1);
-  Value kept = c.op("suppress", {candidates, conflicts});
-  Value before =
-      scan(c, c.cast(kept, ElementType::kI32), 2, "add", /*exclusive=*/true, /*reverse=*/false, how.mostBoxes);
-  Value isWithin = c.op("less", {c.cast(before, ElementType::kI64), number(most, ElementType::kI64)});
-  result.kept = c.op("and", {kept, isWithin});
-  return result;
+  std::vector<Value> operands = {c.toF32(boxes), c.toF32(scores), order, number(most, ElementType::kI64),
+                                 number(overlap, ElementType::kF32)};
+  if (threshold.handle) operands.push_back(number(threshold, ElementType::kF32));
+  return c.op("select_boxes", operands, {{"centred", int64_t{isCentred}}});
 }
 
 UniqueRows uniqueRows(Emitter& c, Value rows, bool isSorted) {

@@ -25,18 +25,11 @@ Value roiAlign(Emitter& c, Value images, Value boxes, Value batch, const RoiAlig
 /// inside) of the images [N, C, H, W], 0 where a part has none. Coordinates are rounded to elements. f32.
 Value roiMaxPool(Emitter& c, Value images, Value boxes, int64_t height, int64_t width, double scale);
 
-struct Suppression {
-  bool isCentred = false;  ///< Boxes are (x, y, width, height) of their middles; else two opposite corners, y first.
-  int64_t mostBoxes = 0;   ///< How many there may be, where their number changes; 0: it does not.
-};
-struct SuppressedBoxes {
-  Value order;  ///< [B, C, N], i64: boxes by falling score.
-  Value kept;   ///< [B, C, N], bool: whether the box at that place of the order is selected.
-};
-/// Boxes [B, N, 4] by scores [B, C, N] and numbers of one element: the most that are selected of a class, how much of
-/// the union of two boxes may be their intersection, and what the score has to be above (null: anything).
-SuppressedBoxes suppressBoxes(Emitter& c, Value boxes, Value scores, Value most, Value overlap, Value threshold,
-                              const Suppression& how);
+/// Of boxes [B, N, 4] with scores [B, C, N] those that are selected of each class, by falling score: i64 [B, C, N],
+/// indices and then -1. The other operands are numbers of one element: the most that are selected of a class, how much
+/// of the union of two boxes may be their intersection, and what the score has to be above (null: anything).
+/// Centred boxes are (x, y, width, height) of their middles, others two opposite corners, y first.
+Value selectBoxes(Emitter& c, Value boxes, Value scores, Value most, Value overlap, Value threshold, bool isCentred);
 
 struct UniqueRows {
   Value places;   ///< [n], i64: where each distinct row is first, in their order; then zeros.

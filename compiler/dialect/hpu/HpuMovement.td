@@ -81,14 +81,17 @@ def Hpu_TopIndicesOp : Hpu_TensorOp<"top_indices", "uint32_t getWholeDims() { re
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$axis, DenseI64ArrayAttr:$sizes,
                        DefaultValuedAttr<BoolAttr, "true">:$largest, OptionalAttr<ArrayAttr>:$symbols);
 }
-def Hpu_SuppressOp : Hpu_TensorOp<"suppress", "uint32_t getWholeDims();"> {
-  let summary = "data, without what an earlier element that remains conflicts with";
+def Hpu_SelectBoxesOp : Hpu_TensorOp<"select_boxes", "uint32_t getWholeDims() { return 1u << 2; }"> {
+  let summary = "The boxes (i64 indices) of each class that none chosen before overlaps, in the given order, then -1";
   let description = [{
-    data holds booleans, in rows along its last dim. From the first element of a row on, each one that is true makes all
-    behind it false that it conflicts with: element [.., i, j] of conflicts says whether j cannot remain beside i. What
-    is made false makes nothing false itself. The result may lie where data does.
+    boxes are [B, N, 4], scores [B, C, N], and order, i64 [B, C, N], names the boxes of each class as they are to be
+    looked at. One is chosen if its score is above threshold (anything, without that operand), if fewer than most (i64)
+    are, and if no chosen box shares an area with it that is more than overlap of the area that both cover. The three
+    have one element. Boxes are two opposite corners, y first, or, centred, the middle and the size, x first.
   }];
-  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$conflicts);
+  let arguments = (ins AnyRankedTensor:$boxes, AnyRankedTensor:$scores, AnyRankedTensor:$order, AnyRankedTensor:$most,
+                       AnyRankedTensor:$overlap, Optional<AnyRankedTensor>:$threshold,
+                       DefaultValuedAttr<BoolAttr, "false">:$centred);
 }
 def Hpu_RangeOp : Hpu_TensorOp<"range"> {
   let summary = "The integers starts[0] + i * steps[0], for i < sizes[0]";

@@ -309,26 +309,27 @@ LogicalResult ScatterElementsOp::inferReturnTypes(MLIRContext*, std::optional<Lo
   return success();
 }
 
-uint32_t SuppressOp::getWholeDims() {
-  return 1u << (tensorOf(getData()).getRank() - 1);
-}
-
-LogicalResult SuppressOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
-                                           SmallVectorImpl<Type>& result) {
-  RankedTensorType data = tensorOf(adaptor.getData()), conflicts = tensorOf(adaptor.getConflicts());
-  if (!data.getElementType().isInteger(1) || !conflicts.getElementType().isInteger(1))
-    return emitOptionalError(loc, "needs booleans");
-  if (data.getRank() < 1 || conflicts.getRank() != data.getRank() + 1)
-    return emitOptionalError(loc, "needs rows, and conflicts of one dim more");
-  SymShape shape = symShape(data), wanted = shape;
-  wanted.push_back(shape.back());
-  const SymShape own = symShape(conflicts);
-  for (size_t d = 0; d < own.size(); ++d)
-    if (!own[d].isFree() && !wanted[d].isFree() && !own[d].isNamed() && !wanted[d].isNamed() &&
-        own[d].size != wanted[d].size)
-      return emitOptionalError(loc, "dimension ", d, " of conflicts is ", own[d].size, ", and has to be ",
-                               wanted[d].size);
-  result.push_back(tensorType(shape, data.getElementType()));
+LogicalResult SelectBoxesOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                              SmallVectorImpl<Type>& result) {
+  RankedTensorType boxes = tensorOf(adaptor.getBoxes()), scores = tensorOf(adaptor.getScores()),
+                   order = tensorOf(adaptor.getOrder());
+  if (!isa<FloatType>(boxes.getElementType()) || !isa<FloatType>(scores.getElementType()))
+    return emitOptionalError(loc, "boxes and scores have to be floats");
+  if (!order.getElementType().isInteger(64) || !tensorOf(adaptor.getMost()).getElementType().isInteger(64))
+    return emitOptionalError(loc, "order and most have to be i64");
+  if (boxes.getRank() != 3 || scores.getRank() != 3 || order.getRank() != 3)
+    return emitOptionalError(loc, "needs boxes [B, N, 4], scores and order [B, C, N]");
+  for (Value number : {adaptor.getMost(), adaptor.getOverlap(), adaptor.getThreshold()})
+    if (number && tensorOf(number).getRank() != 0) return emitOptionalError(loc, "its numbers have to be of rank 0");
+  const SymShape ofBoxes = symShape(boxes), ofScores = symShape(scores), ofOrder = symShape(order);
+  auto differ = [](const SymDim& a, const SymDim& b) {
+    return !a.isFree() && !b.isFree() && !a.isNamed() && !b.isNamed() && a.size != b.size;
+  };
+  if (differ(ofBoxes[0], ofScores[0]) || differ(ofBoxes[1], ofScores[2]) || differ(ofBoxes[2], SymDim{4}))
+    return emitOptionalError(loc, "boxes have to be [B, N, 4] beside scores [B, C, N]");
+  for (size_t d = 0; d < 3; ++d)
+    if (differ(ofOrder[d], ofScores[d])) return emitOptionalError(loc, "order has to have the sizes of scores");
+  result.push_back(tensorType(ofScores, order.getElementType()));
   return success();
 }
 

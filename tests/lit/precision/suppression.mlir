@@ -1,15 +1,16 @@
 // RUN: hpu-opt %s --hpu-precision="to=bf16 target=gaudi2" | FileCheck %s
 
-// Overlaps that decide on which boxes remain are compared in f32.
+// Boxes whose overlaps decide on which of them remain are computed in f32.
 // CHECK-LABEL: func.func @overlaps
-// CHECK: hpu.mul {{.*}} -> tensor<8x8xf32>
-// CHECK: hpu.less {{.*}}tensor<8x8xf32>
-// CHECK: hpu.suppress
-func.func @overlaps(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %kept: tensor<8xi1>) -> tensor<8xi1> {
+// CHECK: hpu.mul {{.*}} -> tensor<1x8x4xf32>
+// CHECK: hpu.select_boxes {{.*}}tensor<1x8x4xf32>
+func.func @overlaps(%x: tensor<1x8x8xf32>, %y: tensor<1x8x4xf32>, %scores: tensor<1x2x8xf32>, %order: tensor<1x2x8xi64>)
+    -> tensor<1x2x8xi64> {
   %limit = hpu.constant dense<0.5> : tensor<f32> : tensor<f32>
-  %0 = hpu.matmul %x, %y : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %1 = hpu.mul %0, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %2 = hpu.less %limit, %1 : (tensor<f32>, tensor<8x8xf32>) -> tensor<8x8xi1>
-  %3 = hpu.suppress %kept, %2 : (tensor<8xi1>, tensor<8x8xi1>) -> tensor<8xi1>
-  return %3 : tensor<8xi1>
+  %most = hpu.constant dense<3> : tensor<i64> : tensor<i64>
+  %0 = hpu.matmul %x, %y : (tensor<1x8x8xf32>, tensor<1x8x4xf32>) -> tensor<1x8x4xf32>
+  %1 = hpu.mul %0, %0 : (tensor<1x8x4xf32>, tensor<1x8x4xf32>) -> tensor<1x8x4xf32>
+  %2 = hpu.select_boxes %1, %scores, %order, %most, %limit
+      : (tensor<1x8x4xf32>, tensor<1x2x8xf32>, tensor<1x2x8xi64>, tensor<i64>, tensor<f32>) -> tensor<1x2x8xi64>
+  return %2 : tensor<1x2x8xi64>
 }

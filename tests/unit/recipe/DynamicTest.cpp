@@ -94,7 +94,7 @@ TEST(DynamicVerifier, RefusesWhatIsOutOfRangeOrNotTheProgramsOwn) {
     return kNone;
   };
   const std::vector<Break> breaks = {
-      {"9 free dimensions, more than 8", [](Dynamic& d) { d.symbols.resize(9, {"s", 1, 1, 1}); }},
+      {"33 free dimensions, more than 32", [](Dynamic& d) { d.symbols.resize(33, {"s", 1, 1, 1}); }},
       {"not in order or not in 0..2^48", [](Dynamic& d) { d.symbols[0].min = -1; }},
       {"not in order or not in 0..2^48", [](Dynamic& d) { d.symbols[0].max = 4; }},
       {"not in order or not in 0..2^48", [](Dynamic& d) { d.symbols[0].max = INT64_MAX; }},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose results are stored where data says: scatters leave the rest of their output as it was, so outputs start
-// with the data; the positions of the largest. Expected values are computed here, element by element.
+// with the data; the positions of the largest; boxes that are selected. Expected values are computed here, element by
+// element.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -266,6 +267,34 @@ TEST(TopIndices, TakesOperandsAndResultsInEveryLayout) {
         }
 }
 
+TEST(TopIndices, GivesTheElementsToo) {
+  for (ElementType type : {F32, BF16, I8, I64, ElementType::kF64})
+    for (auto [size, count] :
+         std::vector<std::pair<int64_t, int64_t>>{{50, 1}, {90, 7}, {3000, 3000}, {9000, 9000}, {20000, 30}})
+      for (int64_t axis : {0, 1}) {
+        Index sizes = {3, 3};
+        sizes[static_cast<size_t>(axis)] = size;
+        const Tensor x = Tensor::dense(type, sizes).random(5, -60, 60), wanted = topIndices(x, axis, count, false);
+        auto element = [&](const Index& i) {
+          Index at(i);
+          at[static_cast<size_t>(axis)] = static_cast<int64_t>(wanted.at(i));
+          return x.at(at);
+        };
+        const std::string top = "%i = hpu.top_indices %0 {axis = " + text(axis) +
+                                " : i64, sizes = array<i64: " + text(count) + ">, largest = false} : ($0) -> ";
+        const std::string pick =
+            "%v = hpu.gather_elements %0, %i {axis = " + text(axis) + " : i64} : ($0, $out1) -> $out0\n";
+        const std::vector<Tensor> outputs = {Tensor::dense(type, wanted.sizes, {1, 0}),
+                                             Tensor::dense(I64, wanted.sizes)};
+        check(top + "$out1\n" + pick + "hpu.yield %v, %i : $out0, $out1", {x}, outputs,
+              [&](int output, const Index& i) { return output == 0 ? element(i) : wanted.at(i); });
+        if (size > 5120) continue;
+        check(top + typeText(outputs[1]) + "\n%v = hpu.gather_elements %0, %i {axis = " + text(axis) +
+                  " : i64} : ($0, " + typeText(outputs[1]) + ") -> $out0\nhpu.yield %v : $out0",
+              {x}, {outputs[0]}, [&](int, const Index& i) { return element(i); });
+      }
+}
+
 TEST(TopIndices, OfWideNumbersThatDoublesDoNotTellApart) {
   Tensor x = Tensor::dense(I64, {1, 200});
   auto* numbers = static_cast<int64_t*>(x.origin());
@@ -276,6 +305,94 @@ TEST(TopIndices, OfWideNumbersThatDoublesDoNotTellApart) {
   check("%r = hpu.top_indices %0 {axis = 1 : i64, sizes = array<i64: 50>} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
         {Tensor::dense(I64, {1, 50})},
         [&](int, const Index& i) { return static_cast<double>(order[static_cast<size_t>(i[1])]); });
+}
+
+// ---- Boxes ---------------------------------------------------------------------------------------------
+
+struct BoxCase {
+  int64_t batch = 1, classes = 2, count = 70;
+  double most = 20, overlap = 0.4, threshold = 0.1;
+  bool centred = false;
+  ElementType type = F32;
+};
+
+void checkBoxes(const BoxCase& how) {
+  Tensor boxes = Tensor::dense(how.type, {how.batch, how.count, 4}).random(1, 0, 10);
+  const Tensor scores = Tensor::dense(how.type, {how.batch, how.classes, how.count}).random(2, 0, 1);
+  const Tensor order = topIndices(scores, 2, how.count, true);
+  if (how.count > 3) boxes.set({0, 3, 1}, NAN);
+  Tensor wanted = Tensor::dense(I64, order.sizes);
+  auto ends = [&](int64_t b, int64_t i, int axis) {
+    auto at = [&](int k) { return static_cast<float>(boxes.at({b, i, k})); };
+    if (how.centred) return std::pair(at(axis) - at(axis + 2) * 0.5F, at(axis) + at(axis + 2) * 0.5F);
+    return std::pair(std::min(at(1 - axis), at(3 - axis)), std::max(at(1 - axis), at(3 - axis)));
+  };
+  auto isBeside = [&](int64_t b, int64_t i, int64_t j) {
+    float both = 1, areaI = 1, areaJ = 1;
+    for (int axis = 0; axis < 2; ++axis) {
+      auto [lowI, highI] = ends(b, i, axis);
+      auto [lowJ, highJ] = ends(b, j, axis);
+      areaI *= highI - lowI, areaJ *= highJ - lowJ;
+      both *= std::max(std::min(highI, highJ) - std::max(lowI, lowJ), 0.0F);
+    }
+    for (int k = 0; k < 4; ++k)
+      if (std::isnan(boxes.at({b, i, k})) || std::isnan(boxes.at({b, j, k}))) return true;
+    return !(both > 0 && both / (areaI + areaJ - both) > static_cast<float>(how.overlap));
+  };
+  for (int64_t b = 0; b < how.batch; ++b)
+    for (int64_t c = 0; c < how.classes; ++c) {
+      std::vector<int64_t> chosen;
+      for (int64_t k = 0; k < how.count; ++k) {
+        const auto i = static_cast<int64_t>(order.at({b, c, k}));
+        bool stays = static_cast<double>(chosen.size()) < how.most && scores.at({b, c, i}) > how.threshold;
+        for (int64_t j : chosen) stays &= isBeside(b, i, j);
+        if (stays) chosen.push_back(i);
+      }
+      for (int64_t k = 0; k < how.count; ++k)
+        wanted.set({b, c, k},
+                   k < static_cast<int64_t>(chosen.size()) ? static_cast<double>(chosen[static_cast<size_t>(k)]) : -1);
+    }
+  auto expected = [&](int, const Index& i) { return wanted.at(i); };
+  const std::string attributes = how.centred ? " {centred = true}" : "";
+  checkBoth("%r = hpu.select_boxes %0, %1, %2, %3, %4, %5" + attributes +
+                " : ($0, $1, $2, $3, $4, $5) -> $out0\nhpu.yield %r : $out0",
+            {boxes, scores, order, Tensor::scalar(I64, how.most), Tensor::scalar(F32, how.overlap),
+             Tensor::scalar(F32, how.threshold)},
+            {Tensor::dense(I64, order.sizes)}, expected);
+  // Without a threshold; all scores are above the other one.
+  if (how.threshold < 0)
+    checkBoth("%r = hpu.select_boxes %0, %1, %2, %3, %4" + attributes +
+                  " : ($0, $1, $2, $3, $4) -> $out0\nhpu.yield %r : $out0",
+              {boxes, scores, order, Tensor::scalar(I64, how.most), Tensor::scalar(F32, how.overlap)},
+              {Tensor::dense(I64, order.sizes)}, expected);
+}
+
+TEST(SelectBoxes, KeepsWhatOverlapsNothingBefore) {
+  for (bool centred : {false, true})
+    for (double overlap : {0.0, 0.4, 0.99})
+      for (auto [count, most] :
+           std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {70, 20}, {70, 1}, {300, 300}, {40, 0}})
+        checkBoxes({2, 3, count, static_cast<double>(most), overlap, 0.3, centred});
+  checkBoxes({1, 1, 64, 100, 0.5, 2.0});  // No score is above that.
+  checkBoxes({1, 2, 64, 100, 0.3, -1});
+}
+
+TEST(SelectBoxes, OfNarrowFloats) {
+  checkBoxes({1, 2, 90, 90, 0.4, 0.1, false, BF16});
+  checkBoxes({1, 2, 90, 90, 0.4, 0.1, true, F16});
+}
+
+TEST(SelectBoxes, OfMoreThanScratchMemoryHolds) {
+  // Small boxes on a line: all of them stay.
+  constexpr int64_t kCount = 4500;
+  Tensor boxes = Tensor::dense(F32, {1, kCount, 4}), order = Tensor::dense(I64, {1, 1, kCount});
+  boxes.fill([](const Index& i) { return static_cast<double>(i[1]) + (i[2] >= 2 ? 0.75 : 0); });
+  for (int k = 0; k < 4; ++k) boxes.set({0, kCount - 1, k}, boxes.at({0, kCount - 7, k}));  // One is there twice.
+  order.fill([](const Index& i) { return static_cast<double>(i[2]); });
+  check("%r = hpu.select_boxes %0, %1, %2, %3, %4 : ($0, $1, $2, $3, $4) -> $out0\nhpu.yield %r : $out0",
+        {boxes, Tensor::dense(F32, {1, 1, kCount}), order, Tensor::scalar(I64, 1e6), Tensor::scalar(F32, 0.5)},
+        {Tensor::dense(I64, {1, 1, kCount})},
+        [&](int, const Index& i) { return i[2] == kCount - 1 ? -1.0 : static_cast<double>(i[2]); });
 }
 
 }  // namespace
