@@ -179,7 +179,7 @@ void integerPower(NodeContext& node, Value base, Value exponent) {
   exponent = node.cast(exponent, f64);
   Value power = node.op("pow", {node.cast(base, f64), exponent}), size = node.op("abs", power);
   Value nearest = node.op("round", power), away = node.op("abs", node.op("sub", {power, nearest}));
-  Value isNear = node.op("less", {away, node.op("mul", {size, node.scalarLike(size, 0x1p-47)})});
+  Value isNear = node.op("less", {away, node.op("mul", {size, node.scalarLike(size, 0x1p-50)})});
   power = node.op("where", {isNear, nearest, power});
   Value exact = node.cast(node.op("pow", {node.cast(base, i64), node.cast(exponent, i64)}), f64);
   Value isExact = node.op("and", {node.op("equal", {exponent, node.op("floor", exponent)}),

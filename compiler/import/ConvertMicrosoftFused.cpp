@@ -74,25 +74,33 @@ ElementType resultType(Emitter& e, hpu::Value zero, hpu::Value otherwise) {
   return e.element(zero.handle ? zero : otherwise);
 }
 
+/// Of both, the order of the f32 operations is ONNX Runtime's: which of two steps a tie gives follows from it.
 /// a, its scale and zero point, b, its scale and zero point, those of the result
-void convertQuantizedSum(NodeContext& node) {
+void convertQuantizedBinary(NodeContext& node, bool isSum) {
   composed(node, node.operands(8), [&](Emitter& e, const Values& in) -> Values {
-    hpu::Value a = compose::dequantized(e, in[0], in[1], in[2]), b = compose::dequantized(e, in[3], in[4], in[5]);
-    return {compose::quantized(e, e.add(a, b), in[6], in[7], resultType(e, in[7], in[0]))};
+    auto scalar = [&](hpu::Value v) { return e.reshape(e.toF32(v), {}); };
+    hpu::Value none = e.scalar(0, ElementType::kF32), one = e.scalar(1, ElementType::kF32);
+    auto zero = [&](size_t i) { return in[i].handle ? scalar(in[i]) : none; };
+    hpu::Value a = e.toF32(in[0]), b = e.toF32(in[3]), result = scalar(in[6]), steps;
+    if (isSum) {
+      hpu::Value ofA = e.div(scalar(in[1]), result), ofB = e.div(scalar(in[4]), result);
+      hpu::Value fixed = e.sub(zero(7), e.add(e.mul(ofA, zero(2)), e.mul(ofB, zero(5))));
+      steps = e.add(e.mul(a, ofA), e.add(fixed, e.mul(b, ofB)));
+    } else {
+      hpu::Value product = e.mul(e.sub(a, zero(2)), e.sub(b, zero(5)));  // Exact.
+      steps = e.mul(product, e.div(e.mul(scalar(in[1]), scalar(in[4])), result));
+      // Rounded before the sum, as nothing is that limits change: a product and a sum may be one instruction.
+      steps = e.add(e.op("clip", {steps}, {{"min", -0x1p24}, {"max", 0x1p24}}), zero(7));
+    }
+    return {compose::quantized(e, steps, one, {}, resultType(e, in[7], in[0]))};
   });
 }
 
+void convertQuantizedSum(NodeContext& node) {
+  convertQuantizedBinary(node, true);
+}
 void convertQuantizedMul(NodeContext& node) {
-  composed(node, node.operands(8), [&](Emitter& e, const Values& in) -> Values {
-    // The product of integers is exact, one factor makes steps of the result of it, and they are rounded behind the
-    // zero point: so ties are ONNX Runtime's.
-    hpu::Value one = e.scalar(1, ElementType::kF32);
-    hpu::Value product = e.mul(compose::dequantized(e, in[0], one, in[2]), compose::dequantized(e, in[3], one, in[5]));
-    hpu::Value factor = e.div(e.mul(e.reshape(in[1], {}), e.reshape(in[4], {})), e.reshape(in[6], {}));
-    hpu::Value steps = e.mul(product, factor);
-    if (in[7].handle) steps = e.add(steps, e.toF32(e.reshape(in[7], {})));
-    return {compose::quantized(e, steps, one, {}, resultType(e, in[7], in[0]))};
-  });
+  convertQuantizedBinary(node, false);
 }
 
 /// x, its scale and zero point, those of the result

@@ -86,13 +86,17 @@ double clamp(double x, double low, double high) {
   return x > high ? high : x;
 }
 
-/// Newton's iteration on erf, from an approximation that is good to three digits.
+/// Newton's iteration on erf (close to 1 on erfc, which has digits there), from an approximation that is good to three.
 double erfInv(double x) {
-  if (std::fabs(x) >= 1) return std::fabs(x) == 1 ? x * INFINITY : NAN;
-  double log = std::log1p(-x * x), a = 2 / (M_PI * 0.147) + log / 2;
-  double y = std::copysign(std::sqrt(std::sqrt(a * a - log / 0.147) - a), x);
-  for (int i = 0; i < 4; ++i) y -= (std::erf(y) - x) / (M_2_SQRTPI * std::exp(-y * y));
-  return y;
+  const double size = std::fabs(x), rest = 1 - size;
+  if (size >= 1) return size == 1 ? x * INFINITY : NAN;
+  const double log = std::log1p(-x * x), a = 2 / (M_PI * 0.147) + log / 2;
+  double y = std::sqrt(std::max(std::sqrt(a * a - log / 0.147) - a, 0.0));
+  for (int i = 0; i < 5; ++i) {
+    const double missing = size > 0.5 ? std::erfc(y) - rest : size - std::erf(y);
+    y += missing / (M_2_SQRTPI * std::exp(-y * y));
+  }
+  return std::copysign(y, x);
 }
 double lgamma(double x) {
   int sign;

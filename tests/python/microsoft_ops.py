@@ -146,6 +146,7 @@ def quantised(x, mask):
     yield "QLinearMul", "QLinearMul", [*a, *b, number(0.06), zero(128)], ["q"], {}, scales
     all_pairs = [each.astype(np.uint8) for each in np.meshgrid(np.arange(256), np.arange(256))]  # With all the ties that there are.
     yield "QLinearMul, ties", "QLinearMul", [all_pairs[0], number(0.1), zero(128), all_pairs[1], number(0.3), zero(100), number(0.06), zero(9)], ["q"], {}, scales
+    yield "QLinearAdd, ties", "QLinearAdd", [all_pairs[0], number(0.1), zero(128), all_pairs[1], number(0.3), zero(100), number(0.16), zero(99)], ["q"], {}, scales
     yield "QLinearSigmoid", "QLinearSigmoid", [*a, number(1 / 256), zero(0)], ["q"], {}, (1, 2, 3, 4)
     yield "QLinearLeakyRelu", "QLinearLeakyRelu", [*a, number(0.02), zero(100)], ["q"], {"alpha": 0.1}, (1, 2, 3, 4)
     yield "QLinearGlobalAveragePool", "QLinearGlobalAveragePool", [bytes_of(2, 3, 5, 4), number(0.02), zero(120), number(0.01), zero(128)], ["q"], {"channels_last": 0}, (1, 2, 3, 4)
