@@ -55,7 +55,11 @@ struct EqualSizes::Finder {
       if (part.kind != DimExpr::Part::Kind::kSymbol) return {};
       names.push_back(part.name);
     }
-    llvm::stable_sort(names, [&](const std::string& x, const std::string& y) { return places.at(x) < places.at(y); });
+    auto place = [&](const std::string& name) {
+      auto found = places.find(name);
+      return found == places.end() ? places.size() : found->second;
+    };
+    llvm::stable_sort(names, [&](const std::string& x, const std::string& y) { return place(x) < place(y); });
     return names;
   }
   void join(const SymDim& a, const SymDim& b) {

@@ -6,6 +6,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Elements.h"
 #include "compiler/support/CreateOp.h"
@@ -334,6 +335,7 @@ bool NodeContext::sameSize(Value a, int64_t dimOfA, Value b, int64_t dimOfB) {
   const std::optional<DimExpr> one = ir::exprOf(x), other = ir::exprOf(y);
   // How expressions become equal is not asked.
   if (!one || !other || !one->asSymbol() || !other->asSymbol()) return true;
+  if (hasDataSize(*one) || hasDataSize(*other)) return true;  // No input says them.
   joined_.emplace(*other->asSymbol(), *one->asSymbol());
   needsSize(strCat("dimension ", dimOfA, " (", one->text(), ") and dimension ", dimOfB, " (", other->text(),
                    ") have to be equal"));
