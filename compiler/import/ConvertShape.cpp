@@ -362,7 +362,7 @@ Value asAsked(NodeContext& node, Value x, const SymShape& shape) {
   if (!rest || !rest->second.names.empty() || rest->first.names.empty()) return x;
   Value flat = node.slice(node.reshape(x, llvm::ArrayRef<SymDim>{node.symDim(from)}), llvm::ArrayRef<SymDim>{SymDim{0}},
                           llvm::ArrayRef<SymDim>{node.symDim(to)}, {1});
-  if (flat) flat.getDefiningOp()->setAttr(kIsWholeAttr, node.builder().getUnitAttr());
+  if (flat && flat.getDefiningOp()) flat.getDefiningOp()->setAttr(kIsWholeAttr, node.builder().getUnitAttr());
   return flat;
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/ImportState.h"
 #include "mlir/IR/Builders.h"
 
 namespace hpu::importer {
@@ -54,7 +55,11 @@ struct EqualSizes::Finder {
       if (part.kind != DimExpr::Part::Kind::kSymbol) return {};
       names.push_back(part.name);
     }
-    llvm::stable_sort(names, [&](const std::string& x, const std::string& y) { return places.at(x) < places.at(y); });
+    auto place = [&](const std::string& name) {
+      auto found = places.find(name);
+      return found == places.end() ? places.size() : found->second;
+    };
+    llvm::stable_sort(names, [&](const std::string& x, const std::string& y) { return place(x) < place(y); });
     return names;
   }
   void join(const SymDim& a, const SymDim& b) {
@@ -62,8 +67,8 @@ struct EqualSizes::Finder {
     if (!x || !y || *x == *y) return;
     for (const auto& [name, other] : {std::pair(&x, &y), std::pair(&y, &x)})
       // One of 1 may be repeated along the other.
-      if (const auto number = (*name)->asSymbol() ? (*other)->constant() : std::nullopt; number && *number > 1)
-        sizes.numbers_.emplace(*(*name)->asSymbol(), *number);
+      if (const auto number = (*name)->isConstant() ? std::nullopt : (*other)->constant(); number && *number > 1)
+        if (const auto solved = solvedFor(**name, *number)) sizes.numbers_.insert(*solved);
     if (x->asSymbol() && y->asSymbol()) return joinNames(*x->asSymbol(), *y->asSymbol());
     // Dimensions that were made one: each with its own.
     const std::vector<std::string> ours = factors(*x), theirs = factors(*y);

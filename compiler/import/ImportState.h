@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/interp/Tensor.h"
@@ -40,6 +41,9 @@ struct ShapeElements {
   /// Of floats: each element is its value divided by this, a positive number. Of others it is 1.
   int64_t divisor = 1;
 };
+
+/// The free dimension, and its size, at which an expression of one is this number: hidden = 256 of 4*hidden = 1024.
+std::optional<std::pair<std::string, int64_t>> solvedFor(const shape::DimExpr& expr, int64_t number);
 
 struct ImportedValue {
   mlir::Value value;  ///< Null until the value is needed in the module.
