@@ -151,6 +151,13 @@ bool isAny(const Node&, const std::vector<const HostTensor*>&, const HostTensor&
   return true;
 }
 
+bool isLogSoftmaxOfInfinity(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  if (node.op != "LogSoftmax" || operands[0]->type.element != ElementType::kF64) return false;
+  for (int64_t k = 0; k < operands[0]->count(); ++k)
+    if (operands[0]->number(k) == kInfinity) return true;
+  return false;
+}
+
 bool isGridOfOnePlace(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
   if (node.op != "AffineGrid" || !integer(node, "align_corners", 0)) return false;
   for (int64_t k = 2; k < operands[1]->count(); ++k)
@@ -546,6 +553,19 @@ const std::vector<KnownDifference>& knownDifferences() {
          one.bytes.resize(8);
          setNumber(one, 0, 1);
          return single({"HardSwish", {}, {}, {}}, {one});
+       }},
+      {"log-softmax-of-infinity",
+       "ONNX, LogSoftmax: of a row with an infinity ours is NaN, as PyTorch's and NumPy's; ONNX Runtime's is -infinity "
+       "of f64 "
+       "where the element is not that one",
+       isLogSoftmaxOfInfinity, isAny,
+       [] {
+         HostTensor row = floats({1, 2}, {});
+         row.type.element = ElementType::kF64;
+         row.bytes.resize(16);
+         setNumber(row, 0, 1);
+         setNumber(row, 1, kInfinity);
+         return single({"LogSoftmax", {}, {}, {}}, {row}, 11);
        }},
       {"grid-of-one-place",
        "ONNX, AffineGrid: with align_corners=1 the places of a dim of size 1 are divided by 0. Ours is the middle, as "
