@@ -186,7 +186,8 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
     StatusOr<TensorType> row = interp::concreteType(type);
     const bool isBounded = most < static_cast<int64_t>(recipe::kMaxPartTrips);
     if (isBounded && row.ok() && row->bytes() <= kMostCollectedBytes / spec.trips) continue;
-    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type), ", of as many as ", spec.trips, " iterations; limit their number by a Min with a constant"));
+    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type), ", of as many as ",
+                               spec.trips, " iterations; limit their number by a Min with a constant"));
     why.push_back(*context.issue());
     return std::nullopt;
   }

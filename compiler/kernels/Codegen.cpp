@@ -124,6 +124,7 @@ Codegen::Codegen() : state_(std::make_unique<State>()) {}
 Codegen::~Codegen() = default;
 
 recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points, std::vector<CostTerm>* terms) {
+  ++uses_;
   if (kernel.native) return nativeCost(*kernel.native, !kernel.dims.empty() ? terms : nullptr);
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   VariantTraits traits = traitsOf(recipe::CpuVariant::kX86_64_v4);
@@ -143,6 +144,7 @@ recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points, std::v
 
 StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel) {
   if (Status status = initialiseTarget(); !status.ok()) return status;
+  ++uses_;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   KernelObject result;
   if (kernel.native) {

@@ -41,8 +41,12 @@ class Codegen {
   recipe::TpcCost cost(const PlannedKernel& kernel, double points, std::vector<CostTerm>* terms = nullptr);
   /// The vector-level IR as text.
   std::string vectorIr(const PlannedKernel& kernel, const VariantTraits& traits);
+  /// Its context keeps every type and attribute that it has seen.
+  bool isWorn() const { return uses_ > kMostUses; }
 
  private:
+  static constexpr int64_t kMostUses = 1000;  // Kernels.
+  int64_t uses_ = 0;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -10,6 +10,7 @@
 #include "compiler/kernels/Codegen.h"
 #include "compiler/kernels/ImageLinker.h"
 #include "compiler/support/Cancellation.h"
+#include "compiler/support/IdlePool.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace hpu::kernels {
@@ -71,29 +72,7 @@ Status checkTerms(llvm::ArrayRef<CostTerm> terms) {
   return okStatus();
 }
 
-/// Code generators cost milliseconds to set up, so threads hand them on.
-class CodegenPool {
- public:
-  std::unique_ptr<Codegen> take() {
-    {
-      std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        std::unique_ptr<Codegen> codegen = std::move(idle_.back());
-        idle_.pop_back();
-        return codegen;
-      }
-    }
-    return std::make_unique<Codegen>();
-  }
-  void give(std::unique_ptr<Codegen> codegen) {
-    std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(codegen));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Codegen>> idle_;  // Guarded by mutex_.
-};
+using CodegenPool = support::IdlePool<Codegen>;
 
 StatusOr<PlannedKernel> plan(const KernelGraph& graph, const KernelRequest& request) {
   StatusOr<PlannedKernel> planned = planKernel(graph, request.inputs, request.outputs, request.symbols.bounds);
@@ -126,7 +105,6 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   size_t variants = options.variants.size();
   std::vector<KernelObject> objects(distinct.size() * variants);
   size_t tasks = variants + 1;  // Of a kernel: its variants and its cost.
-  CodegenPool pool;
   std::mutex mutex;
   Status error;  // Guarded by mutex.
   support::Cancellation* const cancellation =
@@ -134,7 +112,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   {
     base::ThreadLimit limit(options.threads);
     base::parallelFor(static_cast<int64_t>(distinct.size() * tasks), 1, [&](int64_t begin, int64_t end) {
-      std::unique_ptr<Codegen> codegen = pool.take();
+      CodegenPool::Lease codegen = CodegenPool::take();
       for (int64_t i = begin; i < end; ++i) {
         if (cancellation && cancellation->isCancelled()) break;
         Distinct& kernel = distinct[i / tasks];
@@ -152,7 +130,6 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
         std::lock_guard lock(mutex);
         if (error.ok()) error = object.status().withContext("kernel " + kernel.name);
       }
-      pool.give(std::move(codegen));
     });
   }
   if (support::isCancelled()) return support::cancelledStatus();
@@ -190,7 +167,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
 }
 
 struct KernelPricer::State {
-  std::unique_ptr<Codegen> codegen;  ///< Made when it is needed: that costs milliseconds.
+  std::optional<CodegenPool::Lease> codegen;  ///< Taken when it is needed: that may cost milliseconds.
   std::map<std::string, KernelFacts> known;
 };
 
@@ -207,10 +184,10 @@ StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
     state_->known.erase(it);
     return planned.status();
   }
-  if (!state_->codegen) state_->codegen = std::make_unique<Codegen>();
+  if (!state_->codegen) state_->codegen.emplace(CodegenPool::take());
   KernelFacts facts;
   std::vector<CostTerm> terms;
-  facts.cost = state_->codegen->cost(*planned, pointsOf(request), &terms);
+  facts.cost = (*state_->codegen)->cost(*planned, pointsOf(request), &terms);
   facts.rank = planned->rank;
   facts.wholeDims = planned->wholeDims;
   facts.reads = readsAtRepresentatives(planned->reads);

@@ -31,8 +31,11 @@ class WorkCounter {
   /// Vector instructions of kTpcLanes lanes that `op` (a TPC op with static shapes) issues at least. Errors:
   /// kUnimplemented when the op has no kernel.
   StatusOr<double> vectorOps(mlir::Operation* op);
+  /// It keeps what it has counted, by the constants of lane-wise ops, too.
+  bool isWorn() const { return laneCosts_.size() > kMostCosts; }
 
  private:
+  static constexpr size_t kMostCosts = 4096;
   double vectorOps(const PlannedKernel& kernel);
   /// Of a lane-wise op on one vector.
   double laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims);

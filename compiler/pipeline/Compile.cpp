@@ -326,12 +326,18 @@ StatusOr<CompileResult> compileGraphAlone(const Graph& graph, const CompileOptio
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
+  const bool isFlow = pipeline::hasFlow(*module);
+  if (isFlow && !options.dimBounds.empty() && !importOnly)
+    return unimplemented(
+        "a model with loops or branches of the device (hpu.loop, hpu.if) cannot have free dimensions yet; give their "
+        "sizes: " +
+        base::optionEntries("dims", {{options.dimBounds.begin()->first, "SIZE"}}));
   // The IR of a later phase has its sizes.
   const bool hasSizes = !options.startFrom.empty() && options.startFrom != "import" && options.startFrom != "normalize";
   HPU_RETURN_IF_ERROR(hasSizes     ? importer::checkSizes(*module, {options.shapes, options.dims, {}, {}, {}})
                       : importOnly ? pipeline::giveSizes(*module, options)
                                    : pipeline::makeStatic(*module, options));
-  const bool ofParts = !importOnly && pipeline::hasFlow(*module);
+  const bool ofParts = !importOnly && isFlow;
   HPU_ASSIGN(CompileResult result, ofParts
                                        ? pipeline::compileParts(*module, options, graph.impl().context, unsupported)
                                        : pipeline::runPipeline(*module, options, graph.impl().context, unsupported));

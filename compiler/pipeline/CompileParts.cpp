@@ -220,11 +220,6 @@ class PartsCompiler {
           base::optionValue("startFrom", options_.startFrom) +
           ": the file has loops or branches of the device (hpu.loop, hpu.if), which are cut out ahead "
           "of the phase normalize; start from there");
-    if (!options_.dimBounds.empty())
-      return unimplemented(
-          "a model with loops or branches of the device (hpu.loop, hpu.if) cannot have free dimensions "
-          "yet; give their sizes: " +
-          base::optionEntries("dims", {{options_.dimBounds.begin()->first, "SIZE"}}));
     if (!options_.states.empty())
       return unimplemented(base::optionName("states") +
                            ": a model with loops or branches that the device decides cannot have states yet; give "

@@ -7,6 +7,7 @@
 #include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/kernels/KernelWork.h"
+#include "compiler/support/IdlePool.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
@@ -170,7 +171,7 @@ const char* LowerBound::boundBy() const {
 LowerBound lowerBound(func::FuncOp function, const arch::TargetDesc& target) {
   LowerBound bound;
   const arch::ClockProfile& clock = target.clock();
-  kernels::WorkCounter counter;
+  const support::IdlePool<kernels::WorkCounter>::Lease counter = support::IdlePool<kernels::WorkCounter>::take();
   for (Operation& op : function.getBody().front()) {
     if (onMme(&op)) {
       double cost = target.mmeCostPerK(elementOf(op.getOperand(0)));
@@ -179,7 +180,7 @@ LowerBound lowerBound(func::FuncOp function, const arch::TargetDesc& target) {
       bound.mmeUs += count * cost / (double(target.mmeMacs()) * clock.mmeGhz * 1e3);
     } else if (onTpc(&op)) {
       // An op that no kernel can do is refused by a later phase.
-      StatusOr<double> vectorOps = counter.vectorOps(&op);
+      StatusOr<double> vectorOps = counter->vectorOps(&op);
       if (vectorOps.ok()) bound.tpcVectorOps += *vectorOps;
     }
   }

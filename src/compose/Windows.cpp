@@ -154,6 +154,7 @@ Value padded(Emitter& c, Value x, const Window& w, double value) {
 Value poolWindows(Emitter& c, Value x, const Window& w, bool isMax) {
   auto op = isMax ? "max_pool2d" : "avg_pool2d";
   Value y = pool2d(c, op, x, w);
+  if (!y.handle) return {};
   if (w.axes.size() == 3) {
     Window depth = depthOnly(w);
     Value all = y;

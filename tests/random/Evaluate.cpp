@@ -146,8 +146,10 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
         if (leavesRange(y)) error[k] = kInfinity;
       }
     }
-    if (!isFloat(type) && type != ElementType::kBool && local.integerSteps > 0)
-      error.resize(static_cast<size_t>(tensor.count()), local.integerSteps);
+    if (!isFloat(type) && type != ElementType::kBool && local.integerSteps > 0) {
+      error.resize(static_cast<size_t>(tensor.count()));
+      for (double& e : error) e += local.integerSteps;
+    }
     // A number that lies between two steps may be rounded to either when it was rounded before.
     if (!isFloat(type) && precision_ != Precision::kF32 && node.op.find("Linear") != std::string::npos) {
       error.resize(static_cast<size_t>(tensor.count()));

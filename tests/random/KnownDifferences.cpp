@@ -135,8 +135,12 @@ bool hasMoreBitsThanADouble(const Node&, const std::vector<const HostTensor*>& o
   return false;
 }
 
-bool isProductOfNothing(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
-  return node.op == "ReduceProd" && operands[0]->count() == 0;
+bool isReductionOfNothing(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  if (!node.op.starts_with("Reduce") || operands[0]->count() != 0) return false;
+  Ints axes = integers(node, "axes");
+  for (int64_t k = 0; operands.size() > 1 && k < operands[1]->count(); ++k)
+    axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
 }
 
 bool isHardSwishOfDoubles(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
@@ -145,6 +149,13 @@ bool isHardSwishOfDoubles(const Node& node, int64_t, const std::vector<const Hos
 
 bool isAny(const Node&, const std::vector<const HostTensor*>&, const HostTensor&, int64_t) {
   return true;
+}
+
+bool isLogSoftmaxOfInfinity(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  if (node.op != "LogSoftmax" || operands[0]->type.element != ElementType::kF64) return false;
+  for (int64_t k = 0; k < operands[0]->count(); ++k)
+    if (operands[0]->number(k) == kInfinity) return true;
+  return false;
 }
 
 bool isGridOfOnePlace(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
@@ -528,13 +539,11 @@ const std::vector<KnownDifference>& knownDifferences() {
          return single({"MatMul", {}, {}, {}}, {left, right});
        },
        Precision::kFp8},
-      {"product-of-nothing",
-       "ReduceProd over a dim of size 0: ours has the shape that ONNX says, of ones; ONNX Runtime's result is the "
-       "operand, without elements",
-       isProductOfNothing, nullptr,
-       [] {
-         return single({"ReduceProd", {}, {}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}}, {floats({2, 0}, {})}, 13);
-       }},
+      {"reduction-of-nothing",
+       "Reductions of tensors without elements along axes that are counted from the end: ours has the shape that ONNX "
+       "says; ONNX Runtime's result has the operand's",
+       isReductionOfNothing, nullptr,
+       [] { return single({"ReduceProd", {}, {}, {{"axes", Ints{-1, -2}}}}, {floats({1, 31, 0}, {})}, 11); }},
       {"a-sixth-of-doubles",
        "ONNX, HardSwish: a sixth of the operand. Of f64 ours is a sixth; ONNX Runtime's factor is an attribute, of f32",
        isHardSwishOfDoubles, isAny,
@@ -544,6 +553,19 @@ const std::vector<KnownDifference>& knownDifferences() {
          one.bytes.resize(8);
          setNumber(one, 0, 1);
          return single({"HardSwish", {}, {}, {}}, {one});
+       }},
+      {"log-softmax-of-infinity",
+       "ONNX, LogSoftmax: of a row with an infinity ours is NaN, as PyTorch's and NumPy's; ONNX Runtime's is -infinity "
+       "of f64 "
+       "where the element is not that one",
+       isLogSoftmaxOfInfinity, isAny,
+       [] {
+         HostTensor row = floats({1, 2}, {});
+         row.type.element = ElementType::kF64;
+         row.bytes.resize(16);
+         setNumber(row, 0, 1);
+         setNumber(row, 1, kInfinity);
+         return single({"LogSoftmax", {}, {}, {}}, {row}, 11);
        }},
       {"grid-of-one-place",
        "ONNX, AffineGrid: with align_corners=1 the places of a dim of size 1 are divided by 0. Ours is the middle, as "

@@ -4,6 +4,7 @@
 // result, and what fails is cut down and written with the line that repeats it. Exit codes: 0 nothing found, 1 wrong
 // options, 2 something was found, 77 ONNX Runtime is not there.
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +59,7 @@ struct Options {
 };
 
 constexpr int kMaxOps = 256, kMaxReasons = 512, kReasonSize = 200;
-constexpr unsigned kSecondsPerModel = 60, kSecondsPerBatch = 240;
+constexpr unsigned kSecondsPerModel = 60, kSecondsPerBatch = 240;  // Of processor time.
 /// Models that are under way at a time.
 constexpr int64_t kBatch = 16;
 
@@ -77,6 +78,18 @@ struct Shared {
     int64_t count, example;
   } reasons[kMaxReasons];
 };
+
+/// From now on: of processor time, as others may have the machine; ten times as long in which nothing happens.
+void limitTime(unsigned seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  setitimer(ITIMER_PROF, &timer, nullptr);
+  alarm(10 * seconds);
+}
+
+bool isTimeout(int signal) {
+  return signal == SIGALRM || signal == SIGPROF;
+}
 
 void die(const std::string& message) {
   fprintf(stderr, "error: %s\n", message.c_str());
@@ -269,11 +282,11 @@ void work(const Options& options, const std::string& scratch, Shared& shared,
     shared.generating += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return items;
   };
-  alarm(kSecondsPerBatch);
+  limitTime(kSecondsPerBatch);
   std::vector<Item> items;
   while (shared.current < end && std::chrono::steady_clock::now() < deadline) {
     const bool isSingle = shared.current < shared.singleUntil;
-    alarm(isSingle ? kSecondsPerModel : kSecondsPerBatch);
+    limitTime(isSingle ? kSecondsPerModel : kSecondsPerBatch);
     if (items.empty()) items = make(shared.current);
     shared.draw = items.front().draws.front();
     std::vector<Task> tasks(items.size());
@@ -325,13 +338,13 @@ void keep(const Options& options, const std::string& scratch, const Shared& foun
   auto fails = [&](const Model& candidate) {
     trials.verdict = Verdict::kOk;
     int status = inChild([&] {
-      alarm(kSecondsPerModel);
+      limitTime(kSecondsPerModel);
       if (!getenv("HPU_RANDOM_LOUD")) (void)!freopen("/dev/null", "w", stderr);
       Trial trial = Runner(scratch).run(candidate, found.draw);
       stop(trials, trial.verdict, found.draw, trial.text);
     });
     Verdict verdict = trials.verdict;
-    if (WIFSIGNALED(status)) verdict = WTERMSIG(status) == SIGALRM ? Verdict::kHang : Verdict::kCrash;
+    if (WIFSIGNALED(status)) verdict = isTimeout(WTERMSIG(status)) ? Verdict::kHang : Verdict::kCrash;
     if (verdict == found.verdict && verdict != Verdict::kCrash) text = trials.text;
     return verdict == found.verdict;
   };
@@ -485,7 +498,7 @@ int main(int argc, char** argv) {
         shared.singleUntil = shared.current + 2 * kBatch;
         continue;
       }
-      Verdict verdict = WTERMSIG(status) == SIGALRM ? Verdict::kHang : Verdict::kCrash;
+      Verdict verdict = isTimeout(WTERMSIG(status)) ? Verdict::kHang : Verdict::kCrash;
       stop(shared, verdict, shared.draw, signalText(status));
       ++shared.done;
     } else if (WEXITSTATUS(status) != 0) {

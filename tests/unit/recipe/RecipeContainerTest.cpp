@@ -254,7 +254,7 @@ TEST(RecipeContainer, ANewerMajorVersionIsRefusedWithBothVersionsAndTheMend) {
   auto program = read(bytes);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.4"),
+  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.5"),
                                                 HasSubstr("update OpenHPU"), HasSubstr("hpu::compileFile(MODEL)")));
 }
 

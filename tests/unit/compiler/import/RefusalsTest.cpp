@@ -298,6 +298,12 @@ TEST_F(Importer, OperandsOfTheWrongRankOrTypeAreRefused) {
                 b.floats("data", {2}, {1, 2}).ints("place", {}, {1}).node("GatherND", "pick", {"data", "place"}, {"y"});
               }),
               HasSubstr("GatherND 'pick'"));
+  EXPECT_THAT(refusal([](OnnxBuilder& b) {
+                b.input("x", ElementType::kF32, {"m", 3, 32, 0, 1});
+                b.node("MaxPool", "pool", {"x"}, {"y"},
+                       {{"kernel_shape", std::vector<int64_t>{2, 2, 1}}, {"auto_pad", "SAME_LOWER"}});
+              }),
+              HasSubstr("MaxPool 'pool'"));
 }
 
 TEST_F(Importer, ATextIsNotReadBeyondItsEnd) {
