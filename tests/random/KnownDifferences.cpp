@@ -121,6 +121,17 @@ bool mayOverflow(const Node& node, const std::vector<const HostTensor*>& operand
   return (node.op == "ReduceProd" ? product : sum) >= range(operands[0]->type.element).second;
 }
 
+bool isLogOfIntegers(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "ReduceLogSum" && isInteger(operands[0]->type.element);
+}
+
+/// Only then a sum can be one.
+bool hasNoPositive(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor&, int64_t) {
+  for (int64_t k = 0; k < operands[0]->count(); ++k)
+    if (!(operands[0]->number(k) > 0)) return true;
+  return false;
+}
+
 bool isFmodOf64Bits(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
   const ElementType type = operands[0]->type.element;
   return node.op == "Mod" && integer(node, "fmod", 0) && (type == ElementType::kI64 || type == ElementType::kU64);
@@ -363,6 +374,17 @@ const std::vector<KnownDifference>& knownDifferences() {
          large.bytes.resize(8);
          for (int64_t k = 0; k < 2; ++k) setNumber(large, k, 70000);
          return single({"ReduceSumSquare", {}, {}, {}}, {large});
+       }},
+      {"log-of-no-positive-integer",
+       "ONNX, Cast: what a NaN or an infinity is as an integer is not said, and so neither is the logarithm of a sum "
+       "that is not positive. Ours are 0 and the least number, as a Cast's",
+       isLogOfIntegers, hasNoPositive,
+       [] {
+         HostTensor negative = floats({2}, {});
+         negative.type.element = ElementType::kI32;
+         negative.bytes.resize(8);
+         for (int64_t k = 0; k < 2; ++k) setNumber(negative, k, -3);
+         return single({"ReduceLogSum", {}, {}, {}}, {negative});
        }},
       {"fmod-of-64-bits",
        "Mod with fmod=1 of 64-bit integers: ours is exact; ONNX Runtime computes it in double, which has 53 bits",
