@@ -100,8 +100,9 @@ def backend_cases():
             model = onnx.load(path)
             for op in set(ops_of(model.graph)):
                 found[op].append((len(model.graph.node), name, model))
-    for cases in found.values():
-        cases.sort(key=lambda case: (case[0], SUITES.index(case[1].split("/")[0]), case[1]))
+    for op, cases in found.items():
+        # In a body it is beside others, too.
+        cases.sort(key=lambda case: (case[0], op not in (node.op_type for node in case[2].graph.node), SUITES.index(case[1].split("/")[0]), case[1]))
     return found
 
 
@@ -226,14 +227,13 @@ def look(openhpu, ops):
             made = engines_of(openhpu, name, model)
             if not made:
                 continue
-            # Of other operators' nodes beside it, the engines are not its own.
-            if not test or len(model.graph.node) == 1:
-                engines |= made[0]
             if not test:
                 test, types = name, types_of(openhpu, made[1])
-                # Tests of doubles and integers say nothing of the matrix engine.
-                if "f32" in types:
-                    engines |= commands_of(openhpu, retyped(made[1], TensorProto.FLOAT)) or set()
+            elif len(model.graph.node) != 1:
+                continue  # Engines may be those of the other nodes.
+            # Tests of doubles and integers say nothing of the matrix engine.
+            floats = retyped(made[1], TensorProto.FLOAT) if "f32" in types else None
+            engines |= made[0] | (commands_of(openhpu, floats) or set() if floats else set())
         if not test:
             print(f"no case of {op} compiles")
             continue

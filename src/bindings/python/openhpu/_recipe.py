@@ -2,7 +2,6 @@
 """Compiling models, and recipes."""
 
 import contextlib
-import functools
 import json
 import os
 import shutil
@@ -25,6 +24,7 @@ class Recipe:
     def __init__(self, core, report=None):
         self._core = core
         self._report = report
+        self._defaults = None  # Read when they are first asked for.
         self._inputs = [TensorInfo(*one) for one in core.inputs()]
         self._outputs = [TensorInfo(*one) for one in core.outputs()]
 
@@ -64,12 +64,14 @@ class Recipe:
         """The inputs that runs change in place, with their outputs: {input's name: output's name} (Session.state())."""
         return {self._inputs[one].name: self._outputs[other].name for one, other, _ in self._core.states()}
 
-    @functools.cached_property
+    @property
     def defaults(self):
         """What inputs are where a run gives nothing for them, by name: those of initializers that the model lists as inputs, too, and that
         compile(shapes=...) names. Arrays of bits where numpy has no such numbers."""
-        given = ((info, self._core.input_default(i)) for i, info in enumerate(self._inputs))
-        return {info.name: np.frombuffer(data, info.bits_dtype).reshape(info.shape) for info, data in given if data is not None}
+        if self._defaults is None:
+            given = ((info, self._core.input_default(i)) for i, info in enumerate(self._inputs))
+            self._defaults = {info.name: np.frombuffer(data, info.bits_dtype).reshape(info.shape) for info, data in given if data is not None}
+        return self._defaults
 
     @property
     def report(self):
