@@ -63,8 +63,9 @@ std::string fullName(const OpRow& row) {
 
 /// Another type of the operands may help, by the reason.
 bool isOfTypes(llvm::StringRef reason) {
-  return llvm::any_of(llvm::ArrayRef<llvm::StringRef>({"integer", "float", "elements that", "type", "f16", "bf16", "f64", "bool"}),
-                      [&](llvm::StringRef word) { return reason.contains(word); });
+  return llvm::any_of(
+      llvm::ArrayRef<llvm::StringRef>({"integer", "float", "elements that", "type", "f16", "bf16", "f64", "bool"}),
+      [&](llvm::StringRef word) { return reason.contains(word); });
 }
 
 std::string helpFor(const NodeDef& node, int64_t opset, llvm::StringRef reason) {
@@ -74,8 +75,7 @@ std::string helpFor(const NodeDef& node, int64_t opset, llvm::StringRef reason) 
     if (node.domain.empty() && opset > row->maxOpset)
       return strCat("export the model with opset_version=", row->maxOpset);
     const std::string cast = isOfTypes(reason) ? " (a Cast before the node gives its operands another type)" : "";
-    if (*row->limits)
-      return strCat(node.op, " compiles with these limits: ", row->limits, cast);
+    if (*row->limits) return strCat(node.op, " compiles with these limits: ", row->limits, cast);
     return strCat("other forms of ", node.op, " compile: change what the reason names", cast,
                   ", or write the node with other ops");
   }

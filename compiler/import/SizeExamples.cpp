@@ -181,7 +181,8 @@ class Freer {
       if (value.count() < 1) return std::nullopt;
     if (isFloat) {
       if (!isUniform) return std::nullopt;
-      line.isSame = llvm::all_of(values, [&](const auto& value) { return value.number(0) == values.front().number(0); });
+      line.isSame =
+          llvm::all_of(values, [&](const auto& value) { return value.number(0) == values.front().number(0); });
       if (line.isSame)
         line.part = values.front().number(0);
       else if (!whole(values, line.firsts, line.whole) && !fraction(values, line.firsts, line.part))
@@ -232,9 +233,7 @@ class Freer {
 
     OpBuilder b(op);
     auto dimOf = [&](const DimExpr& expr) { return expr.constant().value_or(ShapedType::kDynamic); };
-    auto nameOf = [&](const DimExpr& expr) {
-      return b.getStringAttr(expr.isConstant() ? std::string() : expr.text());
-    };
+    auto nameOf = [&](const DimExpr& expr) { return b.getStringAttr(expr.isConstant() ? std::string() : expr.text()); };
     auto attribute = [&](const char* name, mlir::Attribute value) { return b.getNamedAttr(name, value); };
     ir::DiagnosticCapture capture(op->getContext());
     auto make = [&](llvm::StringRef mnemonic, ValueRange operands, ArrayRef<NamedAttribute> attributes) -> mlir::Value {

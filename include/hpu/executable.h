@@ -86,10 +86,10 @@ class HPU_API Executable {
   StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes) const;
   StatusOr<int64_t> workspaceBytes(const std::vector<Shape>& inputShapes, const InputValues& values) const;
   /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as
-  /// large as its tensor (dense, row-major); an empty one for an input that is to have its default. They stay alive until the launch is done. An output
-  /// may use the memory of an input, wholly or in part (weights updated in place): it is then
-  /// computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices,
-  /// outputs that share memory).
+  /// large as its tensor (dense, row-major); an empty one for an input that is to have its default. They stay alive
+  /// until the launch is done. An output may use the memory of an input, wholly or in part (weights updated in place):
+  /// it is then computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices, outputs
+  /// that share memory).
   Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
   /// The same with the shapes of all inputs, as LaunchArguments::inputShapes: each buffer is at least as large as its
   /// tensor has then. Errors: also kInvalidArgument (shapes that do not fit: the dimension, its bounds and the inputs

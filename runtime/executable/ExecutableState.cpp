@@ -128,9 +128,9 @@ Status ExecutableState::uploadConstants() {
   for (const recipe::InputDefault& own : program.defaults) {
     if (own.bytes == 0) continue;
     const BoundMemory& bound = defaults_.at(own.input);
-    HPU_RETURN_IF_ERROR(stream->submit(driver::CopyToDevice{bound.address, own.data, bound.bytes}, "constants", source,
-                                       nullptr)
-                            .status());
+    HPU_RETURN_IF_ERROR(
+        stream->submit(driver::CopyToDevice{bound.address, own.data, bound.bytes}, "constants", source, nullptr)
+            .status());
   }
   return stream->synchronize(-1, "Executable::load");
 }

@@ -77,10 +77,10 @@ Value roiMaxPool(Emitter& c, Value images, Value boxes, int64_t height, int64_t 
   result = c.reduceMax(result, {4}, false);
   Value hasRows = c.reduceMax(c.cast(inRows, ElementType::kI32), {3}, false),
         hasColumns = c.reduceMax(c.cast(inColumns, ElementType::kI32), {4}, false);
-  Value isEmpty = c.op("equal", {c.reshape(c.mul(c.reshape(hasRows, {rows, height, 1}),
-                                                 c.reshape(hasColumns, {rows, 1, width})),
-                                           {rows, 1, height, width}),
-                                 c.scalar(0, ElementType::kI32)});
+  Value isEmpty =
+      c.op("equal", {c.reshape(c.mul(c.reshape(hasRows, {rows, height, 1}), c.reshape(hasColumns, {rows, 1, width})),
+                               {rows, 1, height, width}),
+                     c.scalar(0, ElementType::kI32)});
   return c.where(isEmpty, c.full({ElementType::kF32, {rows, channels, height, width}}, 0), result);
 }
 

@@ -292,7 +292,8 @@ struct Program {
   std::vector<TensorInfo> inputs, outputs;
   std::vector<State> states;        ///< An input or output is in one at most.
   std::vector<DataSize> dataSizes;  ///< By output and dimension. Variants have those of their holder.
-  std::vector<InputDefault> defaults;  ///< By input; of fixed sizes, and no states. Variants have those of their holder.
+  std::vector<InputDefault>
+      defaults;  ///< By input; of fixed sizes, and no states. Variants have those of their holder.
   std::vector<Section> sections;
   std::vector<ConstantBlob> constants;
   std::vector<Kernel> kernels;

@@ -249,8 +249,7 @@ class Loader {
     for (size_t i = 0; i < tables_.defaults.size(); ++i) {
       const StoredDefault& stored = tables_.defaults[i];
       HPU_RETURN_IF_ERROR(checkData(*constants, strCat("default ", i), stored.dataOffset, stored.bytes));
-      program_->defaults.push_back(
-          {stored.input, data_ + constants->offset + stored.dataOffset, stored.bytes, owner_});
+      program_->defaults.push_back({stored.input, data_ + constants->offset + stored.dataOffset, stored.bytes, owner_});
     }
     return attachImages(*program_, tables_);
   }

@@ -215,8 +215,8 @@ void schema(Ar& ar, typename Ar::template Ref<InputValue> v) {
 struct StoredVariant;
 struct StoredPart;
 
-/// The lists that the container stores in place of Program::constants, Program::defaults, Program::images, packing factors,
-/// Program::dynamic, Program::variants and Program::parts.
+/// The lists that the container stores in place of Program::constants, Program::defaults, Program::images, packing
+/// factors, Program::dynamic, Program::variants and Program::parts.
 struct StoredTables {
   std::vector<StoredConstant> constants;
   std::vector<StoredDefault> defaults;

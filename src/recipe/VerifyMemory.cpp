@@ -107,8 +107,8 @@ Status verifyDefaults(const Program& program) {
   for (size_t i = 0; i < program.defaults.size(); ++i) {
     const InputDefault& own = program.defaults[i];
     if (own.input >= program.inputs.size() || (i > 0 && own.input <= program.defaults[i - 1].input)) {
-      return dataLoss(strCat("default ", i, " is of input ", own.input, ", which does not follow the one before it, or of ",
-                             program.inputs.size()));
+      return dataLoss(strCat("default ", i, " is of input ", own.input,
+                             ", which does not follow the one before it, or of ", program.inputs.size()));
     }
     const TensorInfo& input = program.inputs[own.input];
     const bool isState = std::any_of(program.states.begin(), program.states.end(),

@@ -94,8 +94,9 @@ class PartVerifier {
     if (program.target != holder_.target) return dataLoss(where_ + " has another target than its program");
     if (program.dynamic || !program.variants.empty() || !program.states.empty() || !program.dataSizes.empty() ||
         !program.defaults.empty())
-      return dataLoss(where_ + " has free dimensions, variants, states, defaults or sizes that depend on data, which "
-                               "parts cannot have yet");
+      return dataLoss(where_ +
+                      " has free dimensions, variants, states, defaults or sizes that depend on data, which "
+                      "parts cannot have yet");
     if (part_.trips < 1 || part_.trips > kMaxPartTrips)
       return dataLoss(strCat(where_, " runs at most ", part_.trips, " times; it must be 1 to ", kMaxPartTrips));
     if (part_.sections.size() != program.sections.size() || part_.sections.size() > kMaxPartSections)

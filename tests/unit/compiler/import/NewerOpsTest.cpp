@@ -19,7 +19,8 @@ class NewerOps : public Computes {
 
 TEST_F(NewerOps, ProductsRunAlongAnAxisFromEitherEnd) {
   using Attributes = std::vector<std::pair<std::string, BuilderAttribute>>;
-  const std::pair<std::string, BuilderAttribute> exclusive = {"exclusive", int64_t{1}}, reverse = {"reverse", int64_t{1}};
+  const std::pair<std::string, BuilderAttribute> exclusive = {"exclusive", int64_t{1}},
+                                                 reverse = {"reverse", int64_t{1}};
   EXPECT_EQ(product({}, 1), (std::vector<float>{2, 6, 24, 5, 30, 210}));
   EXPECT_EQ(product({}, 0), (std::vector<float>{2, 3, 4, 10, 18, 28}));
   EXPECT_EQ(product(Attributes{exclusive}, -1), (std::vector<float>{1, 2, 6, 1, 5, 30}));
