@@ -156,10 +156,8 @@ void lowerEinsum(NodeContext& c) {
   for (size_t i = 0; i < operands; ++i) {
     Operand x{c.input(i), {}};
     if (!c.ok()) return;
-    if (operands == 2 && !isFloat(c.element(x.value)))
-      return (void)c.unsupported(
-          strCat(c.inputName(i), " is ", elementTypeName(c.element(x.value)), "; the MME multiplies floats"));
-    x.value = c.cast(x.value, c.productType(c.element(x.value)));
+    x.value = operands == 2 ? c.factor(i, x.value) : c.cast(x.value, c.productType(c.element(x.value)));
+    if (!c.ok()) return;
     std::string_view side = i == 0 ? left.substr(0, comma) : left.substr(comma + 1);
     if (!parseSide(c, side, c.rank(x.value), 0, x.labels)) return;
     ellipsis =

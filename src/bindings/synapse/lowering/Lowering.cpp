@@ -137,6 +137,19 @@ ElementType NodeContext::productType(ElementType type) const {
   return isFloat(type) && outputType(0, type) == ElementType::kF32 ? ElementType::kF32 : type;
 }
 
+Value NodeContext::factor(size_t i, Value v) {
+  if (!v.handle || !ok()) return {};
+  const ElementType type = element(v);
+  if (isFloat(type)) return cast(v, productType(type));
+  if (type == ElementType::kBool) return unsupported(strCat(inputName(i), " is bool, which is not multiplied"));
+  const ElementType result = outputType(0, ElementType::kI32);
+  if (isFloat(result) || elementSize(result) < elementSize(ElementType::kI32))
+    return unsupported(strCat(inputName(i), " is ", elementTypeName(type), ", and ", outputName(0), " ",
+                              elementTypeName(result), "; products of integers are of 32 bits or more"));
+  // Exact: TPCs multiply them.
+  return cast(v, elementSize(result) > 4 || elementSize(type) > 4 ? ElementType::kI64 : ElementType::kI32);
+}
+
 bool NodeContext::fitsDeclared(size_t i, const Shape& shape) const {
   const std::optional<Shape>& declared = outputs_[i].shape;
   if (!declared || *declared == shape) return true;

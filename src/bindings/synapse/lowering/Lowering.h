@@ -105,6 +105,9 @@ class NodeContext : public Emitter {
   /// The element type in which a matrix engine's operands of type `type` are multiplied: the one that the user asked
   /// for (synNodeTypeSetPrecision) if narrower, else f32 when result 0 is to be, else `type`.
   ElementType productType(ElementType type) const;
+  /// Input i, `v`, in the type in which a product takes it: floats as productType says, integers exactly. Null and a
+  /// failure for what is not multiplied.
+  Value factor(size_t i, Value v);
   /// Sets a result; one that nobody wants is dropped. Booleans become i8, floats the declared float type, integers
   /// the declared integer type; sizes must be the declared ones.
   void output(size_t i, Value v);

@@ -15,14 +15,12 @@ Value transposeLast(NodeContext& c, Value v) {
   return c.transpose(v, perm);
 }
 
-/// Operand i, of a type and rank that the MME multiplies.
+/// Operand i, of a type and rank that can be multiplied.
 Value factor(NodeContext& c, size_t i, bool transposed) {
   Value v = c.input(i);
   if (!v.handle) return v;
-  if (!isFloat(c.element(v)))
-    return c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(c.element(v)), "; the MME multiplies floats"));
   if (c.rank(v) < 2) return c.fail(strCat(c.inputName(i), " has rank ", c.rank(v), ", must have 2 or more"));
-  v = c.cast(v, c.productType(c.element(v)));
+  v = c.factor(i, v);
   return transposed ? transposeLast(c, v) : v;
 }
 
