@@ -167,10 +167,12 @@ void convertCompress(NodeContext& node) {
   const auto room = most->minus(*size);
   if (room && room->interval().high < 0)
     return node.invalid(strCat("its condition has ", size->text(), " elements, and there are ", most->text()));
-  if (!room || room->interval().low < 0)
-    return node.needsSize(
-        strCat("whether its condition, of ", size->text(), " elements, is longer than ", most->text()));
   SymShape shape = ir::symShape(NodeContext::typeOf(x));
+  // That there are as many elements is asked of launches.
+  if (!room || room->interval().low < 0) {
+    shape[static_cast<size_t>(axis)] = own;
+    if (!(x = node.slice(x, SymShape(shape.size(), SymDim{0}), shape, Ints(shape.size(), 1)))) return;
+  }
   if (size->constant() == 0 || most->constant() == 0) {
     shape[static_cast<size_t>(axis)] = {0};
     const Ints steps(shape.size(), 1);
@@ -232,7 +234,9 @@ void convertNonMaxSuppression(NodeContext& node) {
   Value threshold = node.has(4) ? node.input(4) : Value();
   if (!boxes || !scores || !most || !overlap || (node.has(4) && !threshold)) return;
   if (node.rank(scores) != 3) return node.invalid("scores must be [batch, classes, boxes]");
-  if (node.rank(boxes) == 3 && !node.fixSize(boxes, 2, 4)) return;
+  if (node.rank(boxes) == 3 &&
+      (!node.fixSize(boxes, 2, 4) || !node.sameSize(boxes, 0, scores, 0) || !node.sameSize(boxes, 1, scores, 2)))
+    return;
   // No device has room for all pairs of more.
   constexpr int64_t kMostBoxes = 1 << 20;
   const std::optional<DimExpr> count = NodeContext::dims(NodeContext::typeOf(scores))[2];

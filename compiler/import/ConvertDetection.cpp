@@ -37,6 +37,7 @@ void convertRoiAlign(NodeContext& node) {
   if (!x || !boxes || !batch) return;
   if (!node.isFloat(x) || !node.isFloat(boxes)) return node.invalid("images and boxes must be of floats");
   if (node.rank(boxes) == 2 && !node.fixSize(boxes, 1, 4)) return;
+  if (node.rank(boxes) == 2 && node.rank(batch) == 1 && !node.sameSize(boxes, 0, batch, 0)) return;
   const hpu::ElementType type = ir::elementType(node.elementOf(x));
   composed(node, {x, boxes, batch}, [&](Emitter& e, const Values& in) -> Values {
     return {e.cast(compose::roiAlign(e, in[0], in[1], in[2], how), type)};
@@ -62,6 +63,7 @@ void convertDet(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
   if (!node.isFloat(x)) return node.invalid("needs floats");
+  if (const int64_t rank = node.rank(x); rank >= 2 && !node.sameSize(x, rank - 2, x, rank - 1)) return;
   composed(node, {x}, [](Emitter& e, const Values& in) -> Values { return {compose::determinant(e, in[0])}; });
 }
 

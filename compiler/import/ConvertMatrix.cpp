@@ -182,6 +182,12 @@ Value contract(NodeContext& node, Value lhs, std::string a, Value rhs, std::stri
   rhs = sumOut(node, rhs, b, a + output);
   if (!checkNumbers(node, lhs, rhs)) return {};
   std::string batch, rows, columns, inner;
+  // Of free ones with one letter each has elements for those of the other.
+  for (size_t i = 0; i < a.size(); ++i)
+    if (const size_t j = b.find(a[i]); j != std::string::npos &&
+                                       node.typeOf(lhs).isDynamicDim(static_cast<unsigned>(i)) &&
+                                       node.typeOf(rhs).isDynamicDim(static_cast<unsigned>(j)))
+      if (!node.sameSize(lhs, static_cast<int64_t>(i), rhs, static_cast<int64_t>(j))) return {};
   std::map<char, SymDim> sizes;  // Of both together: a size of 1 broadcasts.
   for (auto [letters, value] : {std::pair(a, lhs), std::pair(b, rhs)}) {
     SymShape shape = ir::symShape(node.typeOf(value));
@@ -234,6 +240,7 @@ Value diagonal(NodeContext& node, Value x, std::string& letters) {
   for (size_t i = 0; i < letters.size() && x; ++i)
     for (size_t j = letters.find(letters[i], i + 1); j != std::string::npos && x; j = letters.find(letters[i], i + 1)) {
       const SymShape shape = ir::symShape(node.typeOf(x));
+      if (!node.sameSize(x, static_cast<int64_t>(i), x, static_cast<int64_t>(j))) return {};
       if (!(shape[i] == shape[j]))
         return node.invalid(strCat("dimensions ", i, " and ", j, " have one letter and other sizes")), Value();
       auto positions = [&](size_t dim) {

@@ -49,6 +49,8 @@ void convertBatchNormTraining(NodeContext& node) {
     if (!operands.back()) return;
     if (!node.isFloat(operands.back())) return node.invalid("its operands must be of floats");
   }
+  for (size_t i = 1; i < 5 && node.rank(operands[0]) >= 2; ++i)
+    if (node.rank(operands[i]) == 1 && !node.sameSize(operands[0], 1, operands[i], 0)) return;
   const double epsilon = node.number("epsilon", 1e-5), momentum = node.number("momentum", 0.9);
   composed(node, operands, [&](compose::Emitter& e, const std::vector<hpu::Value>& in) -> std::vector<hpu::Value> {
     const hpu::ElementType type = e.element(in[0]), kept = e.element(in[3]), keptVariance = e.element(in[4]);

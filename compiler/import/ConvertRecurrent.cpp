@@ -119,6 +119,15 @@ void convertRecurrent(NodeContext& node, Cell cell) {
     if (operands[i] && !NodeContext::typeOf(operands[i]).hasStaticShape() &&
         (i != kW || NodeContext::typeOf(operands[i]).isDynamicDim(1)))
       return node.needsSize("weights of a free dimension");
+  auto same = [&](size_t one, int64_t dimOfOne, size_t other, int64_t dim) {
+    return !operands[other] || node.rank(operands[other]) <= dim ||
+           node.sameSize(operands[one], dimOfOne, operands[other], dim);
+  };
+  const int64_t ofBatch = isBatchFirst ? 0 : 1;
+  if (!same(kX, 2, kW, 2) || !same(kX, ofBatch, kLengths, 0) || !same(kX, ofBatch, kH, ofBatch) ||
+      !same(kX, ofBatch, kC, ofBatch) || !same(kR, 2, kH, 2) || !same(kR, 2, kC, 2) ||
+      !fix(kH, 1 - ofBatch, directions) || !fix(kC, 1 - ofBatch, directions))
+    return;
   llvm::ArrayRef<int64_t> x = NodeContext::typeOf(operands[kX]).getShape();
   const int64_t steps = x[isBatchFirst ? 1 : 0], batch = x[isBatchFirst ? 0 : 1], inputs = x[2];
   if (mlir::ShapedType::isDynamic(steps))

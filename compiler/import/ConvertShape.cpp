@@ -325,6 +325,47 @@ bool fixElements(NodeContext& node, Value x, llvm::ArrayRef<SymDim> shape) {
   return free < 0 || known == 0 || wanted == 0 || wanted % known != 0 || node.fixSize(x, free, wanted / known);
 }
 
+/// What a product of names has that the other one has not: its number and names.
+struct Factors {
+  int64_t number = 1;
+  std::vector<std::string> names;
+};
+std::optional<std::pair<Factors, Factors>> apart(const DimExpr& a, const DimExpr& b) {
+  std::pair<Factors, Factors> both;
+  for (auto [expr, own] : {std::pair(&a, &both.first), std::pair(&b, &both.second)}) {
+    const std::vector<DimExpr::Term> terms = expr->terms();
+    if (terms.size() != 1) return std::nullopt;
+    own->number = terms[0].coefficient;
+    for (const DimExpr::Part& part : terms[0].factors) {
+      if (part.kind != DimExpr::Part::Kind::kSymbol) return std::nullopt;
+      own->names.push_back(part.name);
+    }
+  }
+  std::vector<std::string>& others = both.second.names;
+  std::erase_if(both.first.names, [&](const std::string& name) {
+    auto same = llvm::find(others, name);
+    if (same == others.end()) return false;
+    others.erase(same);
+    return true;
+  });
+  return both;
+}
+
+/// A tensor of free dimensions to sizes that only some of theirs have as many elements as, s * t elements to 24: a
+/// launch is asked whether it is of these. Anything else stays as it is.
+Value asAsked(NodeContext& node, Value x, const SymShape& shape) {
+  std::vector<std::optional<DimExpr>> sizes;
+  for (const SymDim& dim : shape) sizes.push_back(ir::exprOf(dim));
+  const std::optional<DimExpr> from = NodeContext::product(NodeContext::dims(node.typeOf(x))),
+                               to = NodeContext::product(sizes);
+  const auto rest = from && to ? apart(*from, *to) : std::nullopt;
+  if (!rest || !rest->second.names.empty() || rest->first.names.empty()) return x;
+  Value flat = node.slice(node.reshape(x, llvm::ArrayRef<SymDim>{node.symDim(from)}), llvm::ArrayRef<SymDim>{SymDim{0}},
+                          llvm::ArrayRef<SymDim>{node.symDim(to)}, {1});
+  if (flat && flat.getDefiningOp()) flat.getDefiningOp()->setAttr(kIsWholeAttr, node.builder().getUnitAttr());
+  return flat;
+}
+
 void convertReshape(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
@@ -338,7 +379,7 @@ void convertReshape(NodeContext& node) {
   }
   const bool allowZero = node.integer("allowzero", 0) != 0;
   std::optional<SymShape> shape = reshapeTarget(node, node.typeOf(x), target, allowZero);
-  if (!shape || !fixElements(node, x, *shape)) return;
+  if (!shape || !fixElements(node, x, *shape) || !(x = asAsked(node, x, *shape))) return;
   Value result = node.reshape(x, *shape);
   node.setOutput(0, result);
   // A size that is 0 at launch means another dimension there.

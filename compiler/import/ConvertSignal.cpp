@@ -223,6 +223,7 @@ void convertReverseSequence(NodeContext& node) {
                                batch = node.axis(node.integer("batch_axis", 1), rank);
   if (!time || !batch) return;
   if (*time == *batch || *time > 1 || *batch > 1) return node.invalid("its axes must be 0 and 1, in any order");
+  if (node.rank(lengths) == 1 && !node.sameSize(x, *batch, lengths, 0)) return;
   composed(node, {x, lengths}, [&](Emitter& e, const Values& in) -> Values {
     const Shape shape = e.shape(in[0]);
     if (e.shape(in[1]) != Shape{shape[static_cast<size_t>(*batch)]})

@@ -29,6 +29,12 @@ void convertSteps(NodeContext& node, size_t groups, const OptimizerOptions& opti
     if (!operands.back()) return;
     if (i != 1 && !node.isFloat(operands.back())) return node.invalid(strCat("input ", i, " must be of floats"));
   }
+  // All of a tensor's have its shape.
+  for (size_t i = 2 + count; i < operands.size(); ++i) {
+    const Value own = operands[2 + (i - 2) % count];
+    for (int64_t d = 0; node.rank(own) == node.rank(operands[i]) && d < node.rank(own); ++d)
+      if (!node.sameSize(own, d, operands[i], d)) return;
+  }
   composed(node, operands, [&](Emitter& e, const std::vector<hpu::Value>& in) {
     // Outputs are in groups, too: weights, then each of what is remembered.
     std::vector<hpu::Value> results(count * (groups - 1));

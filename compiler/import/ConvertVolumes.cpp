@@ -248,6 +248,8 @@ void convertMaxUnpool(NodeContext& node) {
   if (!x || !positions) return;
   std::optional<Spatial> s = readSpatial(node, node.rank(x), {});
   if (!s) return;
+  for (int64_t d = 0; node.rank(positions) == node.rank(x) && d < node.rank(x); ++d)
+    if (!node.sameSize(x, d, positions, d)) return;
   std::optional<Ints> wanted;
   if (node.has(2)) {
     wanted = node.constantInts(2);

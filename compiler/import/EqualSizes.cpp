@@ -6,6 +6,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/import/ImportState.h"
 #include "mlir/IR/Builders.h"
 
 namespace hpu::importer {
@@ -30,18 +31,49 @@ SymShape shapeOf(mlir::Value value) {
 
 struct EqualSizes::Finder {
   EqualSizes& sizes;
+  std::map<std::string, size_t> places = {};  ///< Where a name is first among the inputs.
 
-  void join(const SymDim& a, const SymDim& b) {
-    const std::optional<DimExpr> x = ir::exprOf(a), y = ir::exprOf(b);
-    for (const auto& [name, other] : {std::pair(&x, &y), std::pair(&y, &x)})
-      // One of 1 may be repeated along the other.
-      if (const auto number = *name && *other && (*name)->asSymbol() ? (*other)->constant() : std::nullopt;
-          number && *number > 1)
-        sizes.numbers_.emplace(*(*name)->asSymbol(), *number);
-    if (!x || !y || !x->asSymbol() || !y->asSymbol()) return;
-    std::string first = sizes.standFor(*x->asSymbol()), second = sizes.standFor(*y->asSymbol());
+  /// With the names that stand for others: what is repeated where a size is 1 is then one of two that are the same.
+  std::optional<DimExpr> known(const SymDim& dim) const {
+    const std::optional<DimExpr> expr = ir::exprOf(dim);
+    if (!expr || expr->isConstant()) return expr;
+    std::map<std::string, std::string> names;
+    for (const std::string& name : expr->symbols()) names[name] = sizes.standFor(name);
+    return expr->renamed(names);
+  }
+  void joinNames(const std::string& a, const std::string& b) {
+    std::string first = sizes.standFor(a), second = sizes.standFor(b);
     if (first > second) std::swap(first, second);
     if (first != second) sizes.same_[second] = first;
+  }
+  /// The names of a product of names in the order of the inputs.
+  std::vector<std::string> factors(const DimExpr& expr) const {
+    std::vector<std::string> names;
+    const std::vector<DimExpr::Term> terms = expr.terms();
+    if (terms.size() != 1 || terms[0].coefficient != 1) return {};
+    for (const DimExpr::Part& part : terms[0].factors) {
+      if (part.kind != DimExpr::Part::Kind::kSymbol) return {};
+      names.push_back(part.name);
+    }
+    auto place = [&](const std::string& name) {
+      auto found = places.find(name);
+      return found == places.end() ? places.size() : found->second;
+    };
+    llvm::stable_sort(names, [&](const std::string& x, const std::string& y) { return place(x) < place(y); });
+    return names;
+  }
+  void join(const SymDim& a, const SymDim& b) {
+    const std::optional<DimExpr> x = known(a), y = known(b);
+    if (!x || !y || *x == *y) return;
+    for (const auto& [name, other] : {std::pair(&x, &y), std::pair(&y, &x)})
+      // One of 1 may be repeated along the other.
+      if (const auto number = (*name)->isConstant() ? std::nullopt : (*other)->constant(); number && *number > 1)
+        if (const auto solved = solvedFor(**name, *number)) sizes.numbers_.insert(*solved);
+    if (x->asSymbol() && y->asSymbol()) return joinNames(*x->asSymbol(), *y->asSymbol());
+    // Dimensions that were made one: each with its own.
+    const std::vector<std::string> ours = factors(*x), theirs = factors(*y);
+    if (ours.size() == theirs.size())
+      for (size_t i = 0; i < ours.size(); ++i) joinNames(ours[i], theirs[i]);
   }
   void align(ArrayRef<SymDim> a, ArrayRef<SymDim> b) {
     for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) join(a[a.size() - i], b[b.size() - i]);
@@ -54,10 +86,27 @@ struct EqualSizes::Finder {
           if (d != concat.getAxis()) join(first[d], dim);
       return;
     }
+    if (auto expand = dyn_cast<ir::ExpandOp>(&op)) return align(shapeOf(expand.getX()), shapeOf(expand.getResult()));
     if (auto matmul = dyn_cast<ir::MatMulOp>(&op)) {
       const SymShape left = shapeOf(matmul.getLhs()), right = shapeOf(matmul.getRhs());
       join(left.back(), right[right.size() - 2]);
       return align(ArrayRef(left).drop_back(2), ArrayRef(right).drop_back(2));
+    }
+    if (auto scatter = dyn_cast<ir::ScatterElementsOp>(&op)) {
+      const SymShape indices = shapeOf(scatter.getIndices()), updates = shapeOf(scatter.getUpdates());
+      for (size_t d = 0; d < indices.size() && d < updates.size(); ++d)
+        if (!(d == scatter.getAxis() && scatter.getAdvance())) join(indices[d], updates[d]);
+      return;
+    }
+    if (auto scatter = dyn_cast<ir::ScatterNdOp>(&op)) {
+      const SymShape data = shapeOf(scatter.getData()), indices = shapeOf(scatter.getIndices()),
+                     updates = shapeOf(scatter.getUpdates());
+      const size_t outer = indices.size() - 1;
+      if (indices.back().isFree()) return;
+      const auto depth = static_cast<size_t>(indices.back().size);
+      for (size_t d = 0; d < updates.size() && (d < outer || d - outer + depth < data.size()); ++d)
+        join(updates[d], d < outer ? indices[d] : data[d - outer + depth]);
+      return;
     }
     auto joinChannels = [&](mlir::Value x, mlir::Value w, unsigned along, uint64_t groups) {
       if (groups == 1) join(shapeOf(x)[1], shapeOf(w)[along]);
@@ -83,6 +132,10 @@ struct EqualSizes::Finder {
 
 EqualSizes::EqualSizes(func::FuncOp main) {
   Finder finder{*this};
+  for (BlockArgument argument : main.getArguments())
+    for (const SymDim& dim : shapeOf(argument))
+      if (const std::optional<DimExpr> expr = ir::exprOf(dim))
+        for (const std::string& name : expr->symbols()) finder.places.emplace(name, finder.places.size());
   for (Operation& op : main.getBody().front()) finder.visit(op);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Free dimensions that a model asks to be equal though they have two names, "seq" of one input and "mask_len" of
-// another. The one thing to know: they have one representative, so the model's operands fit together; a guard makes
-// launches check it, and later phases know one of the names only.
+// another; sizes that were made one by a reshape are each joined with their own. The one thing to know: they have one
+// representative, so the model's operands fit together; a guard makes launches check it, and later phases know one of
+// the names only.
 #pragma once
 
 #include <map>

@@ -52,8 +52,11 @@ void OnnxImporter::fixInputs() {
   for (ValueInfo& input : model_.graph.inputs)
     for (size_t d = 0; d < input.shape.size(); ++d) {
       if (input.shape[d].size != kDynamic) continue;
-      auto fixed = options_.fixed.find(freeName(input, d));
-      if (fixed != options_.fixed.end()) input.shape[d] = {fixed->second, {}};
+      const std::string name = freeName(input, d);
+      if (auto fixed = options_.fixed.find(name); fixed != options_.fixed.end())
+        input.shape[d] = {fixed->second, {}};
+      else if (const auto joined = DimExpr::parse(name).renamed(options_.joined); joined && !options_.joined.empty())
+        input.shape[d] = {kDynamic, joined->text()};
     }
 }
 

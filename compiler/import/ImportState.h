@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/interp/Tensor.h"
@@ -22,8 +23,15 @@ inline constexpr int64_t kMaxGenerated = 1 << 20;  ///< Elements of a constant t
 /// On a reshape: its sizes, by index, that would copy the operand's size if they were 0.
 inline constexpr llvm::StringLiteral kZeroCopiesAttr = "hpu.zero_copies";
 
+/// On a slice that has the elements of its operand in other numbers of them: each launch is asked whether they are as
+/// many.
+inline constexpr llvm::StringLiteral kIsWholeAttr = "hpu.is_whole";
+
 /// On a module: sizes of free dimensions that its model fixed (fixedSizes).
 inline constexpr llvm::StringLiteral kFixedSizesAttr = "hpu.fixed_sizes";
+
+/// On a module: names of free dimensions that have others (joinedSizes).
+inline constexpr llvm::StringLiteral kJoinedSizesAttr = "hpu.joined_sizes";
 
 /// A tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
 struct ShapeElements {
@@ -33,6 +41,9 @@ struct ShapeElements {
   /// Of floats: each element is its value divided by this, a positive number. Of others it is 1.
   int64_t divisor = 1;
 };
+
+/// The free dimension, and its size, at which an expression of one is this number: hidden = 256 of 4*hidden = 1024.
+std::optional<std::pair<std::string, int64_t>> solvedFor(const shape::DimExpr& expr, int64_t number);
 
 struct ImportedValue {
   mlir::Value value;  ///< Null until the value is needed in the module.

@@ -47,6 +47,15 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
   return importOnnxModule(context, std::move(model), options, unsupported, partial, origins);
 }
 
+/// `name` is `one` from now on, in all that was said before, too. False: that is known.
+static bool join(std::map<std::string, std::string>& joined, const std::string& name, std::string one) {
+  if (auto known = joined.find(one); known != joined.end()) one = known->second;
+  if (name == one || joined.count(name)) return false;
+  for (auto& [other, its] : joined)
+    if (its == name) its = one;
+  return joined.emplace(name, one).second;
+}
+
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported, OwningModule* partial,
                                         std::map<std::string, NodeOrigin>* origins) {
@@ -64,6 +73,7 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, OnnxModel model, c
     again = false;
     // Each round fixes a dimension more.
     for (const auto& [name, size] : tried->fixedSizes()) again |= own.fixed.emplace(name, size).second;
+    for (const auto& [name, one] : tried->joinedSizes()) again |= join(own.joined, name, one);
   }
   OnnxImporter& importer = *tried;
   StatusOr<OwningModule> module = std::move(*result);
@@ -101,6 +111,13 @@ std::map<std::string, int64_t> fixedSizes(ModuleOp module) {
   if (auto all = module->getAttrOfType<DictionaryAttr>(kFixedSizesAttr))
     for (NamedAttribute each : all) sizes[each.getName().str()] = cast<IntegerAttr>(each.getValue()).getInt();
   return sizes;
+}
+
+std::map<std::string, std::string> joinedSizes(ModuleOp module) {
+  std::map<std::string, std::string> names;
+  if (auto all = module->getAttrOfType<DictionaryAttr>(kJoinedSizesAttr))
+    for (NamedAttribute each : all) names[each.getName().str()] = cast<StringAttr>(each.getValue()).str();
+  return names;
 }
 
 std::string sizeOptions(const std::vector<std::string>& names) {
@@ -288,9 +305,11 @@ std::string coverageDocument(std::string_view found) {
       "list.\n"
       "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run "
       "time.\n\n"
-      "*Tested by* is one of the tests that run the operator (ONNX's own, a case of a script beside ONNX Runtime, random "
+      "*Tested by* is one of the tests that run the operator (ONNX's own, a case of a script beside ONNX Runtime, "
+      "random "
       "models, a unit test).\n*Types* are those of its first operand with which that case compiles, *runs on* are the "
-      "engines of the commands that its cases compile to\n(host: none, its result is a constant). Nothing of it is written "
+      "engines of the commands that its cases compile to\n(host: none, its result is a constant). Nothing of it is "
+      "written "
       "by hand: `tests/conformance/onnx/op_coverage.py` finds it and checks it.\n\n";
   std::vector<const OpRow*> rows = allRows();
   const auto others = std::find_if(rows.begin(), rows.end(), [](const OpRow* row) { return *row->domain != 0; });
@@ -298,8 +317,8 @@ std::string coverageDocument(std::string_view found) {
                  "; every other one is reported by name before compilation starts.\n\n"
                  "| operator | opsets | tested by | types | runs on | limits |\n|---|---|---|---|---|---|\n");
   for (auto row = rows.begin(); row != others; ++row)
-    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " |", cellsFor((*row)->op), " ", (*row)->limits,
-                   " |\n");
+    text += strCat("| ", (*row)->op, " | ", (*row)->minOpset, "–", (*row)->maxOpset, " |", cellsFor((*row)->op), " ",
+                   (*row)->limits, " |\n");
   text += strCat("\n", rows.end() - others,
                  " operators of other domains, as ONNX Runtime's optimiser and exporters write them, and steps of "
                  "optimisers:\n\n"

@@ -32,6 +32,8 @@ struct ImportOptions {
   std::vector<std::string> plugins;  ///< Files of custom ops.
   /// Sizes of free dimensions that the model's nodes ask for; the import finds them.
   std::map<std::string, int64_t> fixed = {};
+  /// Free dimensions that nodes ask to be equal to others, with the names of those; the import finds them.
+  std::map<std::string, std::string> joined = {};
 };
 
 /// For the import of a file: sizes, and the bounds of dimensions that stay free.
@@ -67,6 +69,9 @@ StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, OnnxModel mo
 
 /// Sizes of free dimensions that the module has numbers for, as its model means nothing with others, by name.
 std::map<std::string, int64_t> fixedSizes(mlir::ModuleOp module);
+
+/// Free dimensions of the file that the module has under another name, as its model asks them to be equal, with that.
+std::map<std::string, std::string> joinedSizes(mlir::ModuleOp module);
 
 /// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);

@@ -407,6 +407,7 @@ class GuardFinder {
       if (std::optional<ArrayAttr> names = slice.getStartSymbols())
         start = ir::numberOf({slice.getStarts()[d], dyn_cast<StringAttr>((*names)[d])});
       const SymInt size = ir::numberOf(to[d]), whole = ir::numberOf(from[d]);
+      if (slice->hasAttr(kIsWholeAttr)) HPU_RETURN_IF_ERROR(relate(slice, true, whole, size));
       HPU_RETURN_IF_ERROR(relate(slice, false, 0, size));
       if (size == SymInt(0)) continue;
       const int64_t step = slice.getSteps()[d];

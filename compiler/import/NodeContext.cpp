@@ -6,6 +6,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/DataSizes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Elements.h"
 #include "compiler/support/CreateOp.h"
@@ -302,22 +303,42 @@ SymDim NodeContext::symDim(const std::optional<DimExpr>& size) {
   return ir::dimOf(builder_.getContext(), size);
 }
 
+std::optional<std::pair<std::string, int64_t>> solvedFor(const DimExpr& expr, int64_t number) {
+  const std::vector<std::string> names = expr.symbols();
+  if (names.size() != 1) return std::nullopt;
+  const auto rest = expr.evaluate({{names[0], 0}}), next = expr.evaluate({{names[0], 1}});
+  if (!rest || !next || *next == *rest) return std::nullopt;
+  const auto product = DimExpr::symbol(names[0]).times(*next - *rest);
+  const auto line = product ? product->plus(*rest) : std::nullopt;
+  if (!line || !(*line == expr) || (number - *rest) % (*next - *rest) != 0) return std::nullopt;
+  const int64_t size = (number - *rest) / (*next - *rest);
+  return size < 0 ? std::nullopt : std::optional(std::pair(names[0], size));
+}
+
 bool NodeContext::fixSize(Value x, int64_t dim, int64_t size) {
   if (!x || issue_) return false;
   const SymDim own = ir::symShape(typeOf(x))[static_cast<size_t>(dim)];
   if (!own.isFree()) return true;
   const std::optional<DimExpr> expr = ir::exprOf(own);
-  // A number times a name, and a number: 4*hidden.
-  const std::vector<std::string> names = expr ? expr->symbols() : std::vector<std::string>();
-  if (names.size() == 1) {
-    const auto rest = expr->evaluate({{names[0], 0}}), next = expr->evaluate({{names[0], 1}});
-    const auto line = rest && next ? DimExpr::symbol(names[0]).times(*next - *rest) : std::nullopt;
-    const auto whole = line ? line->plus(*rest) : std::nullopt;
-    if (whole && *whole == *expr && *next != *rest && (size - *rest) % (*next - *rest) == 0 &&
-        (size - *rest) / (*next - *rest) >= 0)
-      fixed_.emplace(names[0], (size - *rest) / (*next - *rest));
-  }
+  if (const auto solved = expr ? solvedFor(*expr, size) : std::nullopt) fixed_.insert(*solved);
   needsSize(strCat("dimension ", dim, " (", expr ? expr->text() : std::string("?"), ") has to be ", size));
+  return false;
+}
+
+bool NodeContext::sameSize(Value a, int64_t dimOfA, Value b, int64_t dimOfB) {
+  if (!a || !b || issue_) return false;
+  const SymDim x = ir::symShape(typeOf(a))[static_cast<size_t>(dimOfA)],
+               y = ir::symShape(typeOf(b))[static_cast<size_t>(dimOfB)];
+  if (x == y) return true;
+  if (!x.isFree()) return fixSize(b, dimOfB, x.size);
+  if (!y.isFree()) return fixSize(a, dimOfA, y.size);
+  const std::optional<DimExpr> one = ir::exprOf(x), other = ir::exprOf(y);
+  // How expressions become equal is not asked.
+  if (!one || !other || !one->asSymbol() || !other->asSymbol()) return true;
+  if (hasDataSize(*one) || hasDataSize(*other)) return true;  // No input says them.
+  joined_.emplace(*other->asSymbol(), *one->asSymbol());
+  needsSize(strCat("dimension ", dimOfA, " (", one->text(), ") and dimension ", dimOfB, " (", other->text(),
+                   ") have to be equal"));
   return false;
 }
 

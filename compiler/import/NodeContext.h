@@ -128,6 +128,9 @@ class NodeContext {
   /// For a size without which the node means nothing, the 4 of a box: a free dimension of `x` has it from now on, and
   /// the import begins anew. True when the dimension is a number, whichever it is; else false and a failure.
   bool fixSize(Value x, int64_t dim, int64_t size);
+  /// For sizes without whose equality the node means nothing: a free dimension of `b` is that of `a` from now on, or
+  /// has its number, and the import begins anew. False and a failure then; else true, also where they are two numbers.
+  bool sameSize(Value a, int64_t dimOfA, Value b, int64_t dimOfB);
   /// The rank that the file declares for an output of the model or a value between nodes; nullopt when it says none.
   std::optional<int64_t> declaredRank(size_t output) const {
     return output < declaredRanks_.size() ? declaredRanks_[output] : std::nullopt;
@@ -199,7 +202,8 @@ class NodeContext {
   llvm::StringRef mnemonic_;
   shape::SymbolBounds bounds_;
   std::vector<std::optional<int64_t>> declaredRanks_;  ///< By output.
-  shape::SymbolBindings fixed_;                        ///< What fixSize() has asked for.
+  shape::SymbolBindings fixed_;                        ///< What fixSize() has asked for,
+  std::map<std::string, std::string> joined_;          ///< and sameSize(): by name the other one.
   std::optional<Issue> issue_;
   mlir::Location location_;
   bool folding_;

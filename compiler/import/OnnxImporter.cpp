@@ -113,6 +113,12 @@ StatusOr<OwningModule> OnnxImporter::run() {
       fixed.push_back(builder_.getNamedAttr(name, builder_.getI64IntegerAttr(size)));
     (*module_)->setAttr(kFixedSizesAttr, builder_.getDictionaryAttr(fixed));
   }
+  if (!options_.joined.empty()) {
+    SmallVector<NamedAttribute> joined;
+    for (const auto& [name, one] : options_.joined)
+      joined.push_back(builder_.getNamedAttr(name, builder_.getStringAttr(one)));
+    (*module_)->setAttr(kJoinedSizesAttr, builder_.getDictionaryAttr(joined));
+  }
   return std::move(module_);
 }
 
@@ -325,6 +331,7 @@ void OnnxImporter::inform(const NodeDef& node, NodeContext& context) const {
 
 void OnnxImporter::define(const NodeDef& node, NodeContext& done, bool standsIn) {
   fixed_.insert(done.fixed_.begin(), done.fixed_.end());
+  joined_.insert(done.joined_.begin(), done.joined_.end());
   if (done.issue_) {
     // What the file declares may be wrong or say little: nothing else is concluded from it.
     if (!standsIn || done.issue_->kind == Issue::Kind::kUnsupported)

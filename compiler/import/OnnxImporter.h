@@ -26,6 +26,8 @@ class OnnxImporter {
   /// After run(): sizes of free dimensions that nodes ask for. With these (ImportOptions::fixed) the import is to begin
   /// anew.
   const shape::SymbolBindings& fixedSizes() const { return fixed_; }
+  /// The same of those that nodes ask to be equal (ImportOptions::joined).
+  const std::map<std::string, std::string>& joinedSizes() const { return joined_; }
   /// Domains and opsets of the model's nodes, by their names.
   std::map<std::string, NodeOrigin> origins() const;
   /// After run() has failed: the function of what could be converted, whose results are the values that nothing reads;
@@ -40,7 +42,8 @@ class OnnxImporter {
   /// Gives the input's elements names, or makes it a constant where options give all of them. False and an issue where
   /// they give some.
   bool nameValues(const ValueInfo& info, ImportedValue& value);
-  /// Inputs have the numbers of ImportOptions::fixed as if the file declared them.
+  /// Inputs have the numbers of ImportOptions::fixed and the names of ImportOptions::joined as if the file declared
+  /// them.
   void fixInputs();
   std::vector<const ValueInfo*> realInputs() const;
   /// An initializer that the graph lists as an input, too, and that the options name in `shapes`: launches give it.
@@ -120,7 +123,8 @@ class OnnxImporter {
   int64_t opsetOf(const NodeDef& node) const { return node.opset > 0 ? node.opset : opset_; }
   int64_t opset_ = 0;                                 ///< The model's.
   shape::SymbolBindings bindings_;                    ///< Sizes of free dimensions from the options.
-  shape::SymbolBindings fixed_;                       ///< See fixedSizes().
+  shape::SymbolBindings fixed_;                       ///< See fixedSizes(),
+  std::map<std::string, std::string> joined_;         ///< and joinedSizes().
   std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.
   std::vector<ValueSize> valueSizes_;                 ///< Elements of inputs that are free dimensions.
   std::set<std::string> lost_;                        ///< Names without a value because of a fault of the graph.

@@ -184,6 +184,15 @@ StatusOr<std::vector<SizeAssignment>> representativesOf(const shape::SymbolBound
       SizeAssignment& sizes = tried.emplace_back();
       for (size_t i = 0; i < count; ++i) sizes[names[i]] = primes[isReversed ? count - 1 - i : i] * times;
     }
+  // Smaller ones for tensors of very many dimensions, which would be larger than any memory.
+  std::vector<int64_t> medium;
+  for (int64_t prime : llvm::reverse(kSmallPrimes))
+    if (prime > 7 && !divides(prime, numbers)) medium.push_back(prime);
+  for (const bool isReversed : {false, true}) {
+    if (count < 5 || medium.size() < count) break;
+    SizeAssignment& sizes = tried.emplace_back();
+    for (size_t i = 0; i < count; ++i) sizes[names[i]] = medium[isReversed ? count - 1 - i : i];
+  }
   const SizeAssignment large = tried.front();
   const size_t most = tried.size() + kMostTrials;
   auto add = [&](const SizeAssignment& small) {

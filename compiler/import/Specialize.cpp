@@ -191,12 +191,17 @@ class Specializer {
     const auto module = main_->getParentOfType<ModuleOp>();
     const std::vector<ValueSize> values = valueSizes(module);
     const std::map<std::string, int64_t> fixed = fixedSizes(module);
+    const std::map<std::string, std::string> joined = joinedSizes(module);
     for (const auto& [name, size] : options_.dims) {
       for (const ValueSize& value : values)
         if (value.symbol == name)
           return invalidArgument(
               strCat("'", name, "', for which ", size, " was given, is a value of the input '", value.input,
                      "', which a module keeps; give it while the model is imported, or ", "bounds of it"));
+      if (auto other = joined.find(name); other != joined.end() && symbols.count(other->second)) {
+        HPU_RETURN_IF_ERROR(bindOne(other->second, size));
+        continue;
+      }
       if (auto own = fixed.find(name); own != fixed.end() && !symbols.count(name)) {
         if (own->second != size)
           return invalidArgument(strCat("the dimension '", name, "' is given the size ", size,
@@ -384,6 +389,12 @@ class Specializer {
 
   LogicalResult update(Operation* op) {
     updateAttributes(op);
+    if (auto slice = dyn_cast<ir::SliceOp>(op); slice && op->hasAttr(kIsWholeAttr)) {
+      const auto x = cast<RankedTensorType>(slice.getX().getType());
+      if (x.hasStaticShape() && !ir::hasNamedSizes(x) && x.getShape() != slice.getSizes())
+        return op->emitError(strCat("cannot be reshaped: it is of ", slice.getSizes()[0],
+                                    " elements, and its operand of ", x.getDimSize(0)));
+    }
     if (!tooLong_.empty()) return op->emitError(tooLong_);
     if (auto resize = dyn_cast<ir::ResizeOp>(op); resize && failed(updateResize(resize))) return failure();
     auto infer = dyn_cast<InferTypeOpInterface>(op);

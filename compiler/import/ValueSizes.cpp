@@ -15,7 +15,7 @@ using base::strCat;
 
 namespace {
 
-constexpr int64_t kMostSizes = 8;  // Those of a recipe (recipe::kMaxSymbols).
+constexpr int64_t kMostSizes = 8;
 
 /// Operands that say shapes, limits or numbers of elements.
 const std::map<std::string, std::vector<size_t>>& sizeOperands() {

@@ -160,6 +160,8 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
   for (const importer::ValueSize& size : values) names.push_back(size.symbol);
   const std::map<std::string, int64_t> fixed =
       main ? importer::fixedSizes(main->getParentOfType<mlir::ModuleOp>()) : std::map<std::string, int64_t>();
+  const std::map<std::string, std::string> joined =
+      main ? importer::joinedSizes(main->getParentOfType<mlir::ModuleOp>()) : std::map<std::string, std::string>();
   for (const auto& [name, bounds] : options.dimBounds) {
     const std::string text =
         base::strCat("the bounds ", bounds.min, " to ", bounds.max, " of the dimension '", name, "'");
@@ -170,6 +172,7 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
                                           "give it places from the start, or compile for one value: ",
                                           base::optionEntries("dims", {{name, std::to_string(bounds.min)}})));
     if (bounds.min < 0 || bounds.max < bounds.min) return invalidArgument(text + " hold no size");
+    if (joined.count(name) && !llvm::is_contained(names, name)) continue;
     if (auto own = fixed.find(name); own != fixed.end() && !llvm::is_contained(names, name)) {
       if (own->second < bounds.min || own->second > bounds.max)
         return invalidArgument(base::strCat(text, " were given, and nodes of the model ask for ", own->second));
@@ -199,6 +202,23 @@ Status checkBounds(mlir::func::FuncOp main, const CompileOptions& options) {
 
 }  // namespace
 
+/// Dimensions that are one have the bounds that theirs have in common.
+static StatusOr<std::map<std::string, DimBounds>> joinedBounds(mlir::ModuleOp module,
+                                                               std::map<std::string, DimBounds> bounds) {
+  for (const auto& [name, one] : importer::joinedSizes(module)) {
+    auto own = bounds.find(name);
+    if (own == bounds.end()) continue;
+    auto [other, isNew] = bounds.try_emplace(one, own->second);
+    other->second = {std::max(other->second.min, own->second.min), std::min(other->second.max, own->second.max)};
+    if (other->second.min > other->second.max)
+      return invalidArgument(base::strCat("the dimensions '", name, "' and '", one,
+                                          "', which nodes of the model ask to be equal, have no size in common in "
+                                          "their bounds"));
+    bounds.erase(name);
+  }
+  return bounds;
+}
+
 /// Of an import that nothing follows: sizes that are given are, dimensions with bounds stay free.
 static Status giveSizes(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
@@ -214,7 +234,10 @@ Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   const importer::ImportOptions sizes{options.shapes, options.dims, {}, {}, {}};
   HPU_RETURN_IF_ERROR(checkBounds(main, options));
   if (!main || (isStatic(main) && importer::valueSizes(module).empty())) return importer::checkSizes(module, sizes);
-  if (!options.dimBounds.empty()) return importer::representModule(module, sizes, options.dimBounds);
+  if (!options.dimBounds.empty()) {
+    HPU_ASSIGN(const auto bounds, joinedBounds(module, options.dimBounds));
+    return importer::representModule(module, sizes, bounds);
+  }
   HPU_RETURN_IF_ERROR(importer::specializeModule(module, sizes));
   if (isStatic(main)) return okStatus();
   return missingSizes(main);

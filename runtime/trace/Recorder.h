@@ -89,7 +89,7 @@ class HostScope {
   void arg(std::string_view key, int64_t value) {
     if (startNs_ >= 0 && numArgs_ < kMaxArgs) args_[numArgs_++] = {key, value};
   }
-  static constexpr size_t kMaxArgs = 8;  ///< As many as recipe::kMaxSymbols.
+  static constexpr size_t kMaxArgs = 8;
 
  private:
   void finish();

@@ -13,7 +13,7 @@
 namespace hpu::recipe {
 
 /// Symbols that a program may have.
-inline constexpr uint32_t kMaxSymbols = 8;
+inline constexpr uint32_t kMaxSymbols = 32;
 inline constexpr uint32_t kMaxTileChoices = 8;
 /// Expressions of a program; they are all evaluated for new sizes, which then takes some 0.3 ms. Models of hundreds of
 /// layers have some thousands, as layers share theirs.

@@ -68,8 +68,9 @@ TEST_F(Importer, GivesAFinishedModuleItsSizes) {
     EXPECT_EQ(text(*module), text(*sized));
   }
   auto module = import(builder);
-  EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
-              HasSubstr("the input 'x' is [batch, 2, 3] f32, not 7x2x4: its dimension 2 has the size 3, and 4 was given"));
+  EXPECT_THAT(
+      specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
+      HasSubstr("the input 'x' is [batch, 2, 3] f32, not 7x2x4: its dimension 2 has the size 3, and 4 was given"));
   EXPECT_THAT(specializeModule(module->get(), {{}, {{"seq", 1}}, {}}).message(), HasSubstr("'seq'"));
 }
 
@@ -97,6 +98,50 @@ TEST_F(Importer, DimensionsThatNodesAllowOneSizeOnlyHaveIt) {
   EXPECT_THAT(import(builder, {{}, {{"six", 5}}, {}}).status().message(), HasSubstr("split"));
 }
 
+/// A sequence has a length each: "count" and "batch" are one dimension.
+TEST_F(Importer, DimensionsThatNodesAskToBeEqualAreOne) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"time", "batch"}).input("lengths", ElementType::kI64, {"count"});
+  builder.node("ReverseSequence", "reverse", {"x", "lengths"}, {"y"}).output("y");
+  auto import = [&] { return this->import(builder); };
+  auto module = import();
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  auto typeOf = [&](unsigned i) {
+    return ir::typeToString(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(i).getType()));
+  };
+  EXPECT_EQ(typeOf(1), "[batch] i64");
+  EXPECT_EQ(joinedSizes(**module), (std::map<std::string, std::string>{{"count", "batch"}}));
+  ASSERT_TRUE(specializeModule(**module, {{}, {{"count", 3}, {"time", 4}}, {}}).ok());
+  EXPECT_EQ(typeOf(0), "4x3xf32");
+  module = import();
+  EXPECT_THAT(specializeModule(**module, {{}, {{"count", 3}, {"batch", 4}, {"time", 4}}, {}}).message(),
+              HasSubstr("the free dimension 'batch' is given the sizes"));
+}
+
+/// Dimensions that a reshape makes one meet others: each its own.
+TEST_F(Importer, ProductsOfDimensionsThatMeetAreOfEqualOnes) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"rows", "columns"}).input("w", ElementType::kF32, {"a", "b"});
+  builder.input("v", ElementType::kF32, {"c"}).ints("flat", {1}, {-1});
+  builder.node("Reshape", "flat_x", {"x", "flat"}, {"p"}).node("Reshape", "flat_w", {"w", "flat"}, {"q"});
+  builder.node("Mul", "scale", {"p", "q"}, {"y"}).output("y");
+  builder.node("Add", "one", {"x", "v"}, {"s"}).node("Add", "two", {"s", "w"}, {"z"}).output("z");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  std::map<std::string, DimBounds> bounds;
+  for (const char* name : {"rows", "columns", "a", "b", "c"}) bounds[name] = {1, 64};
+  ASSERT_TRUE(representModule(**module, {}, bounds).ok());
+  auto guards = sizeGuards(**module);
+  ASSERT_TRUE(guards.ok());
+  const shape::SymbolBindings good = {{"rows", 3}, {"columns", 4}, {"a", 3}, {"b", 4}, {"c", 4}};
+  EXPECT_TRUE(llvm::all_of(*guards, [&](const SizeGuard& guard) { return holds(guard, good); }));
+  for (const char* name : {"rows", "columns", "a", "b", "c"}) {
+    shape::SymbolBindings other = good;
+    other[name] = 7;
+    EXPECT_FALSE(llvm::all_of(*guards, [&](const SizeGuard& guard) { return holds(guard, other); })) << name;
+  }
+}
+
 /// Weights say how many columns there are: launches with others are refused by the input's type.
 TEST_F(Importer, DimensionsThatAreJoinedWithANumberHaveItWhenSizesAreGivenLate) {
   OnnxBuilder builder;
@@ -106,8 +151,7 @@ TEST_F(Importer, DimensionsThatAreJoinedWithANumberHaveItWhenSizesAreGivenLate) 
   auto module = import(builder);
   ASSERT_TRUE(module.ok()) << module.status().message();
   ASSERT_TRUE(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(0).getType()).isDynamicDim(1));
-  const Status status =
-      representModule(**module, {}, {{"rows", {1, 64}}, {"hidden", {1, 64}}, {"more", {1, 64}}});
+  const Status status = representModule(**module, {}, {{"rows", {1, 64}}, {"hidden", {1, 64}}, {"more", {1, 64}}});
   ASSERT_TRUE(status.ok()) << status.message();
   auto typeOf = [&](unsigned i) {
     return ir::typeToString(mlir::cast<mlir::RankedTensorType>(main(*module).getArgument(i).getType()));
