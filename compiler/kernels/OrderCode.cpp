@@ -194,10 +194,13 @@ u32 blockOf(const Row& row, int64_t first, u32* keys) {
   return least;
 }
 
+/// Few entries set the limit early; too few are ordered too often.
+constexpr int64_t kLeastRoom = 256;
+
 /// What may be among the first is gathered; when that is as much as fits, all but the first are dropped.
 template <typename Bits, Kind kKind>
 u64* gatherFirst(const Row& row) {
-  const int64_t room = row.count * 2 > kHalf ? kHalf : row.count * 2 < 1024 ? 1024 : row.count * 2;
+  const int64_t room = row.count * 2 > kHalf ? kHalf : row.count * 2 < kLeastRoom ? kLeastRoom : row.count * 2;
   int64_t held = 0;
   u64 limit = ~u64{0};  // Of the last of the first, once there are enough. A later equal key is behind it.
   u64* entries = row.scratch;
