@@ -102,12 +102,13 @@ SmallVector<Value> FlowBody::captureBoth(FlowBody& a, FlowBody& b) {
   return captured;
 }
 
-bool FlowBody::isStatic() const {
+Operation* FlowBody::firstOfFreeSize() const {
   auto areStatic = [](TypeRange types) {
     return llvm::all_of(types, [](Type type) { return cast<RankedTensorType>(type).hasStaticShape(); });
   };
-  return llvm::all_of(*block_,
-                      [&](Operation& op) { return areStatic(op.getOperandTypes()) && areStatic(op.getResultTypes()); });
+  for (Operation& op : *block_)
+    if (!areStatic(op.getOperandTypes()) || !areStatic(op.getResultTypes())) return &op;
+  return nullptr;
 }
 
 int64_t FlowBody::numOps() const {

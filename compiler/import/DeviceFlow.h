@@ -8,7 +8,7 @@
 //   Value x = body.addArgument(type);
 //   ... body.yield({next});
 //   body.leave();                                       // ... and to here.
-//   if (std::optional<ir::LoopOp> loop = makeLoop(builder, location, spec, body)) ...
+//   SmallVector<Value> results = makeLoop(builder, location, spec, body);
 #pragma once
 
 #include <memory>
@@ -40,7 +40,9 @@ class FlowBody {
   void moveInto(mlir::Region& region) { region.push_back(block_.release()); }
 
   /// It has only tensors of known sizes in it, and around it reads no others.
-  bool isStatic() const;
+  bool isStatic() const { return firstOfFreeSize() == nullptr; }
+  /// An op that has another one, or reads one; null: none does.
+  mlir::Operation* firstOfFreeSize() const;
   /// Without constants.
   int64_t numOps() const;
   /// It has a product, or a loop or branch of its own.
@@ -73,9 +75,9 @@ llvm::SmallVector<mlir::Value> makeIf(mlir::OpBuilder& builder, mlir::Location l
                                       FlowBody& then, FlowBody& otherwise);
 
 /// How many iterations run of a loop whose condition follows from constants and the number of the iteration alone;
-/// nullopt: it does not, or they are more than `most`. `conditionNow`: of the first iteration. The body yields the next
-/// condition first; argument `iteration` is the number of the iteration (of no carried value: carried[i] is argument
-/// i).
+/// nullopt: it does not, or they are more than can be gone through. The condition of the first iteration holds, and the
+/// body yields the next one first; argument `iteration` is the number of the iteration (of no carried value: carried[i]
+/// is argument i).
 std::optional<int64_t> knownTrips(FlowBody& body, mlir::ArrayRef<mlir::Value> carried, mlir::Value iteration,
                                   int64_t most);
 

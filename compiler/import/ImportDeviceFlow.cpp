@@ -7,6 +7,7 @@
 #include "compiler/import/FlowValues.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/interp/ConstantData.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "numerics/ElementKinds.h"
 #include "recipe/Recipe.h"
 
@@ -150,15 +151,25 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
     if (!isCarried) collected.push_back(i);
     yielded.push_back(flow.tensor((*done)[i]));
   }
-  if (context.failed()) {
-    why.push_back(*context.issue());
+  // What is reported from here on goes to `why` with the attempt.
+  auto giveUp = [&](Issue::Kind kind, std::string reason) -> std::optional<FlowResults> {
+    report(node, kind, std::move(reason));
     return std::nullopt;
-  }
+  };
+  if (context.failed()) return giveUp(context.issue()->kind, context.issue()->reason);
   inside.yield(yielded);
   inside.leave();
-  if (!inside.isStatic()) return std::nullopt;
-  for (size_t i = 0; i < numCarried; ++i)
-    if (yielded[i + isConditional].getType() != spec.carried[i].getType()) return std::nullopt;
+  if (Operation* op = inside.firstOfFreeSize())
+    return giveUp(Issue::Kind::kUnsupported,
+                  strCat("the device cannot loop over a body with sizes that are free or that data says: '",
+                         ir::locationText(op->getLoc()), "' has one"));
+  for (size_t i = 0; i < numCarried; ++i) {
+    const RankedTensorType before = NodeContext::typeOf(spec.carried[i]),
+                           after = NodeContext::typeOf(yielded[i + isConditional]);
+    if (before != after)
+      return giveUp(Issue::Kind::kUnsupported, strCat("the device cannot loop with a value that changes its type: ",
+                                                      ir::typeToString(before), " becomes ", ir::typeToString(after)));
+  }
 
   Operation* yield = &inside.block().back();
   int64_t most = given.most;
@@ -176,6 +187,9 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
   const int64_t limit = options_.unrollLimit;
   if (isDecided ? !inside.isHeavy() && most <= limit / kComputedShare / ops : most <= limit / ops) return std::nullopt;
 
+  if (!isDecided && most > static_cast<int64_t>(recipe::kMaxPartTrips))
+    return giveUp(Issue::Kind::kUnsupported,
+                  strCat("it runs ", most, " times, more than the ", recipe::kMaxPartTrips, " that a device can"));
   spec.trips = std::min<int64_t>(most, recipe::kMaxPartTrips);
   spec.count = given.limit;
   if (isConditional) spec.condition = condition;
@@ -186,10 +200,11 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
     StatusOr<TensorType> row = interp::concreteType(type);
     const bool isBounded = most < static_cast<int64_t>(recipe::kMaxPartTrips);
     if (isBounded && row.ok() && row->bytes() <= kMostCollectedBytes / spec.trips) continue;
-    context.unsupported(strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type), ", of as many as ",
-                               spec.trips, " iterations; limit their number by a Min with a constant"));
-    why.push_back(*context.issue());
-    return std::nullopt;
+    return giveUp(Issue::Kind::kUnsupported,
+                  strCat("it collects '", body.outputs[i].name, "', ", ir::typeToString(type),
+                         isBounded ? strCat(", of as many as ", most, " iterations")
+                                   : std::string(", and no bound of its iterations is known"),
+                         "; limit their number by a Min with a constant"));
   }
   attempt.keep();
 

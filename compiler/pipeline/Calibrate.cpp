@@ -7,6 +7,7 @@
 #include "compiler/dialect/hpu/DataSizes.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/pipeline/CompileParts.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/precision/Fp8.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -78,6 +79,10 @@ StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given
   }
   auto main = module.get().lookupSymbol<func::FuncOp>("main");
   watchProducts(main);
+  if (main.getNumResults() == 0 && pipeline::hasFlow(module.get()))
+    return invalidArgument(
+        "nothing to calibrate: the model's products are in loops and branches of the device, which find their ranges "
+        "when they run; compile it without a calibration");
   if (main.getNumResults() == 0)
     return invalidArgument("nothing to calibrate: the model has no matrix product of activations");
   return GraphAccess::make(impl.context, std::move(module));

@@ -108,8 +108,9 @@ class PartsCompiler;
 /// One function with flow, and the program that it becomes.
 class HolderBuilder {
  public:
-  HolderBuilder(PartsCompiler& compiler, func::FuncOp function, const std::string& name, uint64_t runs)
-      : compiler_(compiler), cut_(function), function_(function), name_(name), runs_(runs) {}
+  /// `isBody`: of a loop or branch, or of one in it.
+  HolderBuilder(PartsCompiler& compiler, func::FuncOp function, const std::string& name, uint64_t runs, bool isBody)
+      : compiler_(compiler), cut_(function), function_(function), name_(name), runs_(runs), isBody_(isBody) {}
   StatusOr<std::shared_ptr<Program>> run();
 
  private:
@@ -148,6 +149,7 @@ class HolderBuilder {
   func::FuncOp function_;
   std::string name_;
   uint64_t runs_;
+  bool isBody_;
   std::shared_ptr<Program> program_ = std::make_shared<Program>();
   uint32_t constants_ = kNone;  ///< A section.
   std::vector<uint32_t> outputSections_;
@@ -169,7 +171,7 @@ class PartsCompiler {
     auto main = module.lookupSymbol<func::FuncOp>("main");
     auto model = module->getAttrOfType<StringAttr>("hpu.model");
     const std::string name = model ? model.str() : "model";
-    HPU_ASSIGN(std::shared_ptr<Program> program, compileFunction(main, name, 1));
+    HPU_ASSIGN(std::shared_ptr<Program> program, compileFunction(main, name, 1, /*isBody=*/false));
     if (!failure_.ok()) return failure_;
     for (auto& [phase, info] : phases_) {
       result_.stats.phases.push_back(info);
@@ -180,6 +182,9 @@ class PartsCompiler {
     program->name = name;
     for (const ir::DataSize& size : ir::dataSizes(module))
       program->dataSizes.push_back({size.output, size.dim, size.element});
+    if (const uint64_t runs = recipe::sureIterations(*program); runs > recipe::kMaxPartIterations)
+      return unimplemented(strCat("the loops of the model run ", runs, " times in all, more than the ",
+                                  recipe::kMaxPartIterations, " that one launch may have"));
     if (Status verified = recipe::verifyProgram(*program); !verified.ok())
       return internalError("the compiled program does not verify: " + verified.message());
     const memory::HbmNeeds needs = hbmNeedsOf(*program);
@@ -197,10 +202,30 @@ class PartsCompiler {
   }
 
   /// The program of a function, which runs `runs` times in a launch at most.
-  StatusOr<std::shared_ptr<Program>> compileFunction(func::FuncOp function, const std::string& name, uint64_t runs) {
+  StatusOr<std::shared_ptr<Program>> compileFunction(func::FuncOp function, const std::string& name, uint64_t runs,
+                                                     bool isBody) {
     if (!hasFlow(function->getParentOfType<ModuleOp>()))
-      return compilePiece(function->getParentOfType<ModuleOp>(), name, runs);
-    return HolderBuilder(*this, function, name, runs).run();
+      return compilePiece(function->getParentOfType<ModuleOp>(), name, runs, isBody);
+    if (depth_ + 1 >= static_cast<int>(recipe::kMaxPartDepth))
+      return unimplemented(strCat("'", name, "': loops and branches of the device are nested more than ",
+                                  recipe::kMaxPartDepth - 1, " deep"));
+    ++depth_;
+    StatusOr<std::shared_ptr<Program>> program = HolderBuilder(*this, function, name, runs, isBody).run();
+    --depth_;
+    return program;
+  }
+
+  /// One more part of this program.
+  Status count(const std::string& name, size_t sections) {
+    if (sections > recipe::kMaxPartSections)
+      return unimplemented(strCat("'", name,
+                                  "': a body of a loop or branch, and what is between them, reads and writes at most ",
+                                  recipe::kMaxPartSections, " values, and this one ", sections));
+    if (++parts_ > static_cast<int>(recipe::kMaxParts))
+      return unimplemented(strCat("the model has more than ", recipe::kMaxParts,
+                                  " pieces that loops and branches of the device cut it into; ",
+                                  base::optionName("unrollLimit"), " 8192 unrolls what can be"));
+    return okStatus();
   }
 
   recipe::ConstantPool& pool() { return pool_; }
@@ -234,10 +259,13 @@ class PartsCompiler {
     return okStatus();
   }
 
-  StatusOr<std::shared_ptr<Program>> compilePiece(ModuleOp module, const std::string& name, uint64_t runs) {
+  StatusOr<std::shared_ptr<Program>> compilePiece(ModuleOp module, const std::string& name, uint64_t runs,
+                                                  bool isBody) {
     CompileOptions own = options_;
     own.onPhase = nullptr;
     own.startFrom.clear();
+    // A calibration sees the products of main alone; others find their ranges when they run.
+    if (isBody) own.ranges.clear();
     std::erase_if(own.keepF32, [&](const std::string& each) { return !precision::checkKeepList(module, {each}).ok(); });
     own.explain.clear();
     if (!result_.explainedNode.empty() && NodeTrail(result_.explainedNode).begin(module).ok())
@@ -297,6 +325,7 @@ class PartsCompiler {
   std::vector<UnsupportedNode>* unsupported_;
   recipe::ConstantPool pool_;
   std::map<std::string, int> names_;
+  int depth_ = 0, parts_ = 0;
   std::vector<std::pair<std::string, PhaseInfo>> phases_;  ///< Of all pieces together.
   Status failure_;
   CompileResult result_;
@@ -423,7 +452,7 @@ Status HolderBuilder::addSegment(unsigned k) {
   const std::string name = compiler_.unique(strCat(name_, ".", k));
   OwningOpRef<ModuleOp> piece = makePiece(name, function_.getLoc(), inputs, cut_.segment(k), results);
   HPU_ASSIGN(std::shared_ptr<Program> program,
-             compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs_));
+             compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs_, isBody_));
   std::vector<PartPlace> in, out;
   for (mlir::Value value : inputs) in.push_back(places_.lookup(value));
   for (const Handed& each : handed) out.push_back(each.place);
@@ -458,7 +487,7 @@ Status HolderBuilder::addLoop(ir::LoopOp loop) {
   if (__builtin_mul_overflow(runs_, isUnbounded ? 1 : trips, &runs)) runs = UINT64_MAX;
   OwningOpRef<ModuleOp> piece = bodyPiece(loop, loop.getBody(), name);
   HPU_ASSIGN(std::shared_ptr<Program> program,
-             compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs));
+             compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs, /*isBody=*/true));
   Part how;
   how.trips = trips;
   std::vector<PartPlace> in, out;
@@ -502,7 +531,7 @@ Status HolderBuilder::addIf(ir::IfOp branch) {
     const std::string name = compiler_.unique(strCat(name_, ".", flowName(branch), isThen ? ".then" : ".else"));
     OwningOpRef<ModuleOp> piece = bodyPiece(branch, *region, name);
     HPU_ASSIGN(std::shared_ptr<Program> program,
-               compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs_));
+               compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs_, /*isBody=*/true));
     Part how;
     how.condition = places_.lookup(branch.getCondition());
     how.conditionInverted = !isThen;
@@ -546,6 +575,7 @@ Status HolderBuilder::addPart(std::shared_ptr<Program> program, const std::vecto
     touch(place, number);
     part.sections.push_back(place);
   }
+  HPU_RETURN_IF_ERROR(compiler_.count(program->name, program->sections.size()));
   touch(part.count, number);
   touch(part.condition, number);
   part.program = std::move(program);

@@ -49,7 +49,8 @@ LogicalResult LoopOp::verify() {
     return failure();
   constexpr uint64_t kMostTrips = uint64_t{1} << 31;  // recipe::kMaxPartTrips.
   if (getTrips() < 1 || getTrips() > kMostTrips)
-    return emitOpError() << "runs at most " << getTrips() << " times; that must be 1 to " << kMostTrips;
+    return emitOpError() << "runs at most " << static_cast<int64_t>(getTrips()) << " times; that must be 1 to "
+                         << kMostTrips;
   if (getNumResults() < getCarried().size()) return emitOpError("has fewer results than carried values");
   if (!compatibleTypes(getCarried().getTypes(), getFinals().getTypes()))
     return emitOpError("has results of other types than its carried values");

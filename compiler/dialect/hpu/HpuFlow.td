@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow whose decisions are the device's: programs of parts are made of these (pipeline/Parts.h).
+// Control flow whose decisions are the device's: programs of parts are made of these (pipeline/CompileParts.h).
 
 #ifndef HPU_FLOW_TD
 #define HPU_FLOW_TD
