@@ -291,6 +291,7 @@ constexpr OpRow kRows[] = {
 bool fixWeights(NodeContext& node, Value input, Value weights) {
   const Ints kernel = node.integers("kernel_shape");
   const int64_t rank = node.rank(weights), groups = node.integer("group", 1);
+  if (rank < 2 || node.rank(input) < 2) return true;  // Refused where they are read.
   const auto dims = static_cast<size_t>(rank);
   for (size_t d = 2; d < dims; ++d)
     if (kernel.size() + 2 == dims && !node.fixSize(weights, static_cast<int64_t>(d), kernel[d - 2])) return false;

@@ -317,6 +317,7 @@ std::optional<std::pair<std::string, int64_t>> solvedFor(const DimExpr& expr, in
 
 bool NodeContext::fixSize(Value x, int64_t dim, int64_t size) {
   if (!x || issue_) return false;
+  if (dim >= rank(x)) return true;  // The op itself says what its operands must be.
   const SymDim own = ir::symShape(typeOf(x))[static_cast<size_t>(dim)];
   if (!own.isFree()) return true;
   const std::optional<DimExpr> expr = ir::exprOf(own);
@@ -327,6 +328,7 @@ bool NodeContext::fixSize(Value x, int64_t dim, int64_t size) {
 
 bool NodeContext::sameSize(Value a, int64_t dimOfA, Value b, int64_t dimOfB) {
   if (!a || !b || issue_) return false;
+  if (dimOfA >= rank(a) || dimOfB >= rank(b)) return true;
   const SymDim x = ir::symShape(typeOf(a))[static_cast<size_t>(dimOfA)],
                y = ir::symShape(typeOf(b))[static_cast<size_t>(dimOfB)];
   if (x == y) return true;

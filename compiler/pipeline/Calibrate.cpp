@@ -78,8 +78,9 @@ StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given
     if (failed(manager.run(module.get()))) return diagnostics.status(StatusCode::kInternal, "calibration");
   }
   auto main = module.get().lookupSymbol<func::FuncOp>("main");
+  const bool isFlow = pipeline::hasFlow(module.get());
   watchProducts(main);
-  if (main.getNumResults() == 0 && pipeline::hasFlow(module.get()))
+  if (main.getNumResults() == 0 && isFlow)
     return invalidArgument(
         "nothing to calibrate: the model's products are in loops and branches of the device, which find their ranges "
         "when they run; compile it without a calibration");

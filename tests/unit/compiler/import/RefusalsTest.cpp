@@ -117,6 +117,17 @@ TEST_F(Importer, RefusesProductsOfBoolsWithAReason) {
   EXPECT_THAT(module.status().message(), HasSubstr("its operands are bools"));
 }
 
+TEST_F(Importer, RefusesConvolutionsOfScalarsAndVectors) {
+  for (const char* op : {"Conv", "ConvTranspose"})
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, std::vector<int64_t>{3}}) {
+      OnnxBuilder builder;
+      builder.input("x", ElementType::kF32, shape).input("w", ElementType::kF32, shape);
+      auto module = import(builder.node(op, "conv", {"x", "w"}, {"y"}).output("y"));
+      ASSERT_FALSE(module.ok()) << op;
+      EXPECT_THAT(module.status().message(), HasSubstr("'conv'"));
+    }
+}
+
 TEST_F(Importer, GivesACycleByName) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kF32, {2})
