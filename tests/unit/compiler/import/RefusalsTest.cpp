@@ -119,7 +119,7 @@ TEST_F(Importer, RefusesProductsOfBoolsWithAReason) {
 
 TEST_F(Importer, RefusesConvolutionsOfScalarsAndVectors) {
   for (const char* op : {"Conv", "ConvTranspose"})
-    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, std::vector<int64_t>{3}}) {
+    for (const std::vector<BuilderDim>& shape : {std::vector<BuilderDim>{}, std::vector<BuilderDim>{int64_t{3}}}) {
       OnnxBuilder builder;
       builder.input("x", ElementType::kF32, shape).input("w", ElementType::kF32, shape);
       auto module = import(builder.node(op, "conv", {"x", "w"}, {"y"}).output("y"));
