@@ -419,13 +419,15 @@ void OnnxImporter::convertScan(const NodeDef& node, const std::vector<ImportedVa
     if (std::optional<FlowResults> made = scanOnDevice(node, *body, operands, why))
       return setResults(node, context, *made);
   }
-  if (trips > kMostIterations && !why.empty()) {
+  // What stood in the way is told where there is no other way.
+  auto refuseMany = [&](std::string reason) {
+    if (why.empty()) return refuse(Issue::Kind::kUnsupported, std::move(reason));
     for (Issue& issue : why) issues_.push_back(std::move(issue));
-    return poison(node);
-  }
+    poison(node);
+  };
   if (trips > kMostIterations || batches > kMostIterations || trips * batches > kMostIterations)
-    return refuse(Issue::Kind::kUnsupported,
-                  strCat("it runs ", trips, " times for each of ", batches, ", more than one program has room for"));
+    return refuseMany(
+        strCat("it runs ", trips, " times for each of ", batches, ", more than one program has room for"));
   if (trips == 0 || batches == 0)
     return refuse(Issue::Kind::kUnsupported, "it does not run, as what it scans has no elements");
 
@@ -464,8 +466,7 @@ void OnnxImporter::convertScan(const NodeDef& node, const std::vector<ImportedVa
       }
     }
     if (context.failed()) return setResults(node, context, {});
-    if (isTooLarge())
-      return refuse(Issue::Kind::kUnsupported, strCat("it runs ", trips, " times, more than one program has room for"));
+    if (isTooLarge()) return refuseMany(strCat("it runs ", trips, " times, more than one program has room for"));
     for (size_t i = 0; i < numResults; ++i) {
       if (i < numCarried) {
         ofBatch[i].push_back(carried[i].value);

@@ -33,6 +33,20 @@ bool isStatic(Value value) {
   return cast<RankedTensorType>(value.getType()).hasStaticShape();
 }
 
+/// Why the body, which is done, is none of a loop that hands these values on; empty: it is one.
+std::string faultOf(FlowBody& body, ArrayRef<Value> carried, ArrayRef<Value> next) {
+  if (Operation* op = body.firstOfFreeSize())
+    return strCat("the device cannot loop over a body with sizes that are free or that data says: '",
+                  ir::locationText(op->getLoc()), "' has one");
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const RankedTensorType before = NodeContext::typeOf(carried[i]), after = NodeContext::typeOf(next[i]);
+    if (before != after)
+      return strCat("the device cannot loop with a value that changes its type: ", ir::typeToString(before),
+                    " becomes ", ir::typeToString(after));
+  }
+  return {};
+}
+
 bool isTensor(const ImportedValue& value) {
   return !value.sequence && !value.isAbsent && (value.value || value.constant || value.elements);
 }
@@ -159,17 +173,9 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
   if (context.failed()) return giveUp(context.issue()->kind, context.issue()->reason);
   inside.yield(yielded);
   inside.leave();
-  if (Operation* op = inside.firstOfFreeSize())
-    return giveUp(Issue::Kind::kUnsupported,
-                  strCat("the device cannot loop over a body with sizes that are free or that data says: '",
-                         ir::locationText(op->getLoc()), "' has one"));
-  for (size_t i = 0; i < numCarried; ++i) {
-    const RankedTensorType before = NodeContext::typeOf(spec.carried[i]),
-                           after = NodeContext::typeOf(yielded[i + isConditional]);
-    if (before != after)
-      return giveUp(Issue::Kind::kUnsupported, strCat("the device cannot loop with a value that changes its type: ",
-                                                      ir::typeToString(before), " becomes ", ir::typeToString(after)));
-  }
+  if (std::string fault = faultOf(inside, spec.carried, ArrayRef<Value>(yielded).drop_front(isConditional));
+      !fault.empty())
+    return giveUp(Issue::Kind::kUnsupported, std::move(fault));
 
   Operation* yield = &inside.block().back();
   int64_t most = given.most;
@@ -209,7 +215,6 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
   attempt.keep();
 
   const bool countsRows = !collected.empty() && isConditional;
-  const unsigned place = iteration ? cast<BlockArgument>(iteration).getArgNumber() : 0;
   if (countsRows || (!iteration.use_empty() && spec.trips > kMostListed)) {
     spec.carried.push_back(context.constantTensor(Tensor::of<int64_t>(ElementType::kI64, {}, {0})));
     Value one = context.constantTensor(Tensor::of<int64_t>(ElementType::kI64, {}, {1}));
@@ -222,7 +227,7 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::loopOnDevice(const NodeDe
     spec.scanned.push_back(context.constantTensor(Tensor::of<int64_t>(ElementType::kI64, {spec.trips}, numbers)));
     spec.scannedBackwards.push_back(false);
   } else {
-    inside.block().eraseArgument(place);
+    inside.block().eraseArgument(cast<BlockArgument>(iteration).getArgNumber());
   }
   const bool isCounted = spec.carried.size() > numCarried;
   const int64_t trips = spec.trips;
@@ -300,11 +305,12 @@ std::optional<OnnxImporter::FlowResults> OnnxImporter::scanOnDevice(const NodeDe
     if (!yielded.back()) return std::nullopt;
   }
   const size_t numCarried = spec.carried.size();
-  for (size_t i = 0; i < numCarried; ++i)
-    if (yielded[i].getType() != spec.carried[i].getType()) return std::nullopt;
   inside.yield(yielded);
   inside.leave();
-  if (!inside.isStatic()) return std::nullopt;
+  if (std::string fault = faultOf(inside, spec.carried, yielded); !fault.empty()) {
+    report(node, Issue::Kind::kUnsupported, std::move(fault));  // It goes to `why` with the attempt.
+    return std::nullopt;
+  }
   if (given.trips <= options_.unrollLimit / std::max<int64_t>(inside.numOps(), 1)) return std::nullopt;
   std::vector<int64_t> axes;
   for (size_t i = numCarried; i < yielded.size(); ++i) {

@@ -109,7 +109,6 @@ class HolderBuilder {
   DenseMap<mlir::Value, PartPlace> places_;  ///< Of values that several parts see.
   /// Of the flow op that comes next: where carried values and the condition begin.
   std::vector<PartPlace> begins_, others_;
-  std::vector<std::pair<Value, unsigned>> copied_;  ///< Results that the last segment writes where they belong.
   PartsWorkspace workspace_;
 };
 
@@ -435,19 +434,19 @@ Status HolderBuilder::addLoop(ir::LoopOp loop) {
   const uint32_t part = nextPart();
   const uint64_t trips = loop.getTrips();
   const std::string name = compiler_.unique(strCat(name_, ".", flowName(loop)));
-  const bool isUnbounded = trips == recipe::kMaxPartTrips && (loop.getCount() || loop.getCondition());
+  Part how;
+  how.trips = trips;
+  if (loop.getCount()) how.count = places_.lookup(loop.getCount());
+  if (loop.getCondition()) how.condition = turning(part, begins_[0], others_[0]);
+  const bool isUnbounded = recipe::isUnbounded(how);
   uint64_t runs = 0;
   if (__builtin_mul_overflow(runs_, isUnbounded ? 1 : trips, &runs)) runs = UINT64_MAX;
   OwningOpRef<ModuleOp> piece = bodyPiece(loop, loop.getBody(), name);
   HPU_ASSIGN(std::shared_ptr<Program> program,
              compiler_.compileFunction(piece->lookupSymbol<func::FuncOp>("main"), name, runs, /*isBody=*/true));
-  Part how;
-  how.trips = trips;
   std::vector<PartPlace> in, out;
   size_t changing = 0;
-  if (loop.getCount()) how.count = places_.lookup(loop.getCount());
   if (loop.getCondition()) {
-    how.condition = turning(part, begins_[0], others_[0]);
     out.push_back(turning(part, others_[0], begins_[0]));
     changing = 1;
   }
