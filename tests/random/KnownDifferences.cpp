@@ -154,6 +154,23 @@ bool isReductionOfNothing(const Node& node, int64_t, const std::vector<const Hos
   return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
 }
 
+bool isLogSumExp(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "ReduceLogSumExp" && hasNan(*operands[0]);
+}
+
+/// Whether the element's row has a NaN beside an infinity.
+bool isOfNanAndInfinity(const Node& node, const std::vector<const HostTensor*>& operands, const HostTensor&,
+                        int64_t index) {
+  const HostTensor& x = *operands[0];
+  Ints axes = integers(node, "axes");
+  for (int64_t k = 0; operands.size() > 1 && k < operands[1]->count(); ++k)
+    axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  const std::vector<size_t> into = reducedInto(x.type.shape, axes);
+  for (int64_t k = 0; k < x.count(); ++k)
+    if (into[static_cast<size_t>(k)] == static_cast<size_t>(index) && std::isinf(x.number(k))) return true;
+  return false;
+}
+
 bool isHardSwishOfDoubles(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
   return node.op == "HardSwish" && operands[0]->type.element == ElementType::kF64;
 }
@@ -566,6 +583,11 @@ const std::vector<KnownDifference>& knownDifferences() {
        "says; ONNX Runtime's result has the operand's",
        isReductionOfNothing, nullptr,
        [] { return single({"ReduceProd", {}, {}, {{"axes", Ints{-1, -2}}}}, {floats({1, 31, 0}, {})}, 11); }},
+      {"log-sum-exp-of-nan",
+       "ReduceLogSumExp of an infinity and a NaN behind it: ours is NaN, as NumPy's and PyTorch's; ONNX Runtime's largest "
+       "element is the infinity, which it gives back",
+       isLogSumExp, isOfNanAndInfinity,
+       [] { return single({"ReduceLogSumExp", {}, {}, {}}, {floats({3}, {INFINITY, NAN, 1})}, 17); }},
       {"a-sixth-of-doubles",
        "ONNX, HardSwish: a sixth of the operand. Of f64 ours is a sixth; ONNX Runtime's factor is an attribute, of f32",
        isHardSwishOfDoubles, isAny,

@@ -59,6 +59,8 @@ constexpr Row kRows[] = {
     {"Elu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }, 1},
     {"Celu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x / a) : x; }, 1},
     {"Swish", [](double x, double a, double) { return x * sigmoid(a * x); }, 1},
+    {"com.microsoft.QuickGelu", [](double x, double a, double) { return x * sigmoid(a * x); },
+     static_cast<double>(1.702f)},
     {"HardSigmoid",
      [](double x, double a, double b) { return std::isnan(x) ? x : std::fmax(0, std::fmin(1, a * x + b)); },
      static_cast<double>(0.2f), 0.5},
@@ -263,7 +265,7 @@ bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands
         (*error)[static_cast<size_t>(k)] = std::numeric_limits<double>::infinity();
       double off = 1e-3 * std::fabs(right) + 1e-6;
       // ONNX Runtime's sigmoid is off by so much, whatever it is multiplied by.
-      if (node.op == "Swish") {
+      if (node.op == "Swish" || node.op == "com.microsoft.QuickGelu") {
         const double size = std::fabs(operands[0]->number(k));
         off += 1e-7 * size;
         // A sigmoid that is no normal number is 0 on TPCs, whatever it is multiplied by.
