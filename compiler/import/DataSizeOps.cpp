@@ -344,14 +344,42 @@ void DataSizeResolver::scatterNd(NodeContext& node, ir::ScatterNdOp op) {
   infer(node, op);
 }
 
+/// Indices and updates have one shape: where the data says one of two sizes, no launch can tell whether they are the same,
+/// and what is not there in both is left out.
 void DataSizeResolver::scatterElements(NodeContext& node, ir::ScatterElementsOp op) {
-  const auto dims = dataDims(op.getUpdates());
   if (op.getAdvance() || op.getWraps()) return fixedBut(node, op, {});
-  Value at =
-      indices(node, op.getIndices(), op.getData(), static_cast<int64_t>(op.getAxis()), scalarOf(node, INT32_MAX));
-  if (!dims.empty() && dataDims(op.getIndices()).empty() && at)
-    at = node.op("where", {present(node, op.getUpdates(), dims), at, node.scalarLike(at, INT32_MAX)});
-  replaceOperand(op, 1, at);
+  Value at = op.getIndices(), updates = op.getUpdates();
+  const SymShape ofIndices = shapeOf(at), ofUpdates = shapeOf(updates);
+  SymShape common;
+  SmallVector<int64_t> apart;
+  for (size_t d = 0; d < ofIndices.size(); ++d) {
+    const SymDim one = boundDim(ofIndices[d]), other = boundDim(ofUpdates[d]);
+    if (!agree(ofIndices[d], ofUpdates[d]) && isData(ofUpdates[d])) apart.push_back(static_cast<int64_t>(d));
+    if (!agree(one, other) && (one.isNamed() || other.isNamed()))
+      return node.unsupported(strCat("dimension ", d, " of its updates, ", textOf(ofUpdates[d]), ", has to be ",
+                                     textOf(ofIndices[d]), ", and one of them depends on data"));
+    common.push_back(one.size <= other.size ? one : other);
+    // No more than there are places, or the model is wrong for these data.
+    const SymDim places = ir::symShape(ir::tensorOf(op.getData()))[d];
+    const bool isBound = isData(ofIndices[d]) || isData(ofUpdates[d]);
+    if (isBound && d != op.getAxis() && !common.back().isNamed() && !places.isNamed() &&
+        places.size < common.back().size)
+      common.back() = places;
+  }
+  const auto cut = [&](Value x, const SymShape& truth) {
+    if (llvm::all_of(llvm::zip_equal(common, ir::symShape(ir::tensorOf(x))),
+                     [](auto both) { return std::get<0>(both) == std::get<1>(both); }))
+      return x;
+    Value part = node.slice(x, SymShape(common.size()), common, Ints(common.size(), 1));
+    truth_[part] = truth;
+    return part;
+  };
+  at = cut(at, ofIndices), updates = cut(updates, ofUpdates);
+  Value placed = indices(node, at, op.getData(), static_cast<int64_t>(op.getAxis()), scalarOf(node, INT32_MAX));
+  if (!apart.empty() && placed)
+    placed = node.op("where", {present(node, updates, apart), placed, node.scalarLike(placed, INT32_MAX)});
+  replaceOperand(op, 1, placed);
+  replaceOperand(op, 2, updates);
   infer(node, op);
 }
 

@@ -418,6 +418,50 @@ class TwoSelections(unittest.TestCase):
                                dims={"past": (0, 8), "new": (1, 4)})
 
 
+class ScatterOfAsMany(unittest.TestCase):
+    """Indices of as many rows as the data gives updates, or the other way about: one of the two sizes is a number."""
+
+    def check(self, chosen, keep_shape, opset=18):
+        """`chosen`: which of data, indices and updates are rows chosen by the data out of `keep_shape`."""
+        names = ("data", "indices", "updates")
+        nodes, inputs = [], []
+        for name in names:
+            kind = TensorProto.INT64 if name == "indices" else FLOAT
+            rows = keep_shape if name in chosen else 5 if name == "data" else 2
+            inputs.append(helper.make_tensor_value_info(name, kind, [rows, 3]))
+            if name in chosen:
+                inputs.append(helper.make_tensor_value_info("keep_" + name, TensorProto.BOOL, [keep_shape]))
+                nodes.append(helper.make_node("Compress", [name, "keep_" + name], ["some_" + name], axis=0))
+        some = [f"some_{name}" if name in chosen else name for name in names]
+        nodes.append(helper.make_node("ScatterElements", some, ["y"], axis=1, reduction="add"))
+        graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        with openhpu.Session(openhpu.compile(model, cache="")) as session:
+            for _ in range(4):
+                given = {}
+                for name in names:
+                    rows = keep_shape if name in chosen else 5 if name == "data" else 2
+                    given[name] = (RANDOM.integers(-3, 3, (rows, 3)) if name == "indices" else
+                                   RANDOM.integers(-9, 9, (rows, 3)).astype(np.float32))
+                    if name in chosen:
+                        given["keep_" + name] = np.zeros(rows, bool)
+                        count = 4 if name == "data" else 2
+                        given["keep_" + name][RANDOM.choice(rows, count, replace=False)] = True
+                data, indices, updates = (given[name][given["keep_" + name]] if name in chosen else given[name]
+                                          for name in names)
+                expected = data.copy()
+                for i in range(2):
+                    for j in range(3):
+                        expected[i, indices[i, j]] += updates[i, j]
+                np.testing.assert_array_equal(session.run(given)["y"], expected)
+
+    def test_one_of_them(self):
+        for chosen in (["updates"], ["indices"], ["updates", "data"], ["indices", "data"], ["updates", "indices"]):
+            for most in (4, 6):
+                with self.subTest(chosen=chosen, most=most):
+                    self.check(chosen, most)
+
+
 class TopKOfAValue(unittest.TestCase):
     """k is an input: none, all, ties, NaN."""
 
