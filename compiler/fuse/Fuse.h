@@ -28,8 +28,9 @@ struct FuseOptions {
 std::unique_ptr<mlir::Pass> createFusePass(FuseOptions options);
 /// hpu-split-reductions, ahead of it: reductions of much to little in two steps, so that all TPCs take part.
 std::unique_ptr<mlir::Pass> createSplitReductionsPass();
-/// hpu-split-orders, likewise: the first of few long rows are found among the first of their parts.
-std::unique_ptr<mlir::Pass> createSplitOrdersPass();
+/// hpu-split-orders, likewise: the first of few long rows are found among the first of their parts, as many as keep
+/// all TPCs of the target busy.
+std::unique_ptr<mlir::Pass> createSplitOrdersPass(int64_t numTpcs);
 /// Post-condition: everything at function level is a unit, a view, a constant or the terminator.
 std::unique_ptr<mlir::Pass> createVerifyFusedPass();
 

@@ -13,8 +13,6 @@ using namespace hpu::ir;
 namespace hpu::fuse {
 namespace {
 
-/// As many as Gaudi 2 has: of so many rows none is cut.
-constexpr int64_t kTpcs = 24;
 /// Shorter parts are not worth two more launches, and parts of which more is picked not worth the second step.
 constexpr int64_t kLeastPart = 4096, kPickedOfPart = 16;
 /// What ordering a picked element costs beside looking at one.
@@ -22,19 +20,19 @@ constexpr int64_t kPick = 64;
 
 /// Into how many equal parts rows of so many elements are cut; 1: they stay whole. TPCs take parts in rounds, and the
 /// second step has as many elements as are picked of all parts.
-int64_t partsOf(int64_t rows, int64_t size, int64_t count) {
-  if (rows < 1 || rows >= kTpcs) return 1;
+int64_t partsOf(int64_t rows, int64_t size, int64_t count, int64_t tpcs) {
+  if (rows < 1 || rows >= tpcs) return 1;
   int64_t best = 1, least = INT64_MAX;
   for (int64_t parts = 2; size / parts >= std::max(kLeastPart, kPickedOfPart * count); ++parts) {
     if (size % parts != 0) continue;
-    const int64_t rounds = (rows * parts + kTpcs - 1) / kTpcs;
+    const int64_t rounds = (rows * parts + tpcs - 1) / tpcs;
     const int64_t cost = rounds * (size / parts + kPick * count) + parts * count;
     if (cost < least) best = parts, least = cost;
   }
   return best;
 }
 
-void split(TopIndicesOp op) {
+void split(TopIndicesOp op, int64_t tpcs) {
   auto from = cast<RankedTensorType>(op.getX().getType()), to = cast<RankedTensorType>(op.getType());
   constexpr int64_t kMostRank = 7;  // A dim is added.
   if (!from.hasStaticShape() || !to.hasStaticShape() || from.getRank() > kMostRank) return;
@@ -43,7 +41,7 @@ void split(TopIndicesOp op) {
   const auto axis = static_cast<int64_t>(op.getAxis());
   const int64_t size = from.getDimSize(axis), count = to.getDimSize(axis);
   if (count < 1 || symShape(to)[static_cast<size_t>(axis)].isNamed()) return;
-  const int64_t parts = partsOf(from.getNumElements() / size, size, count);
+  const int64_t parts = partsOf(from.getNumElements() / size, size, count, tpcs);
   if (parts == 1) return;
 
   OpBuilder builder(op);
@@ -105,19 +103,21 @@ void split(TopIndicesOp op) {
 
 struct SplitOrdersPass : PassWrapper<SplitOrdersPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitOrdersPass)
+  explicit SplitOrdersPass(int64_t numTpcs) : tpcs(numTpcs) {}
   StringRef getArgument() const final { return "hpu-split-orders"; }
   StringRef getDescription() const final { return "The first of few long rows from the first of their parts"; }
   void runOnOperation() override {
     SmallVector<TopIndicesOp> orders;
     getOperation().walk([&](TopIndicesOp op) { orders.push_back(op); });
-    for (TopIndicesOp op : orders) split(op);
+    for (TopIndicesOp op : orders) split(op, tpcs);
   }
+  int64_t tpcs;
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createSplitOrdersPass() {
-  return std::make_unique<SplitOrdersPass>();
+std::unique_ptr<Pass> createSplitOrdersPass(int64_t numTpcs) {
+  return std::make_unique<SplitOrdersPass>(numTpcs);
 }
 
 }  // namespace hpu::fuse

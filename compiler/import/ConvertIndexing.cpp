@@ -130,9 +130,10 @@ void convertScatterElements(NodeContext& node) {
   // A size that is not known yet may be any; the launch asks it.
   const auto sizes = node.typeOf(indices).getShape(), own = node.typeOf(updates).getShape();
   const bool fit = sizes.size() == own.size() && llvm::all_of(llvm::zip_equal(sizes, own), [](auto both) {
-    auto [ofIndices, ofUpdates] = both;
-    return ofIndices == ofUpdates || mlir::ShapedType::isDynamic(ofIndices) || mlir::ShapedType::isDynamic(ofUpdates);
-  });
+                     auto [ofIndices, ofUpdates] = both;
+                     return ofIndices == ofUpdates || mlir::ShapedType::isDynamic(ofIndices) ||
+                            mlir::ShapedType::isDynamic(ofUpdates);
+                   });
   if (!fit) return node.invalid("its updates do not fit the indices");
   node.setOutput(0, node.op("scatter_elements", {data, indices, updates},
                             {{"axis", *axis}, {"mode", ir::ScatterModeAttr::get(node.context(), *mode)}}));

@@ -344,8 +344,8 @@ void DataSizeResolver::scatterNd(NodeContext& node, ir::ScatterNdOp op) {
   infer(node, op);
 }
 
-/// Indices and updates have one shape: where the data says one of two sizes, no launch can tell whether they are the same,
-/// and what is not there in both is left out.
+/// Indices and updates have one shape: where the data says one of two sizes, no launch can tell whether they are the
+/// same, and what is not there in both is left out.
 void DataSizeResolver::scatterElements(NodeContext& node, ir::ScatterElementsOp op) {
   if (op.getAdvance() || op.getWraps()) return fixedBut(node, op, {});
   Value at = op.getIndices(), updates = op.getUpdates();

@@ -17,6 +17,7 @@
 #include "compiler/pipeline/PartsWorkspace.h"
 #include "compiler/precision/KeepList.h"
 #include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/Units.h"
 #include "hpu/version.h"
 #include "perfmodel/PartsTime.h"
 #include "recipe/ConstantPool.h"
@@ -129,6 +130,7 @@ class PartsCompiler {
       result_.stats.phases.push_back(info);
       if (options_.onPhase) options_.onPhase(info);
     }
+    if (result_.explanation.empty()) result_.explanation = std::move(gone_);
     if (!options_.stopAfter.empty()) return std::move(result_);
     pool_.finish();
     program->name = name;
@@ -183,6 +185,12 @@ class PartsCompiler {
   recipe::ConstantPool& pool() { return pool_; }
   Target target() const { return options_.target; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  /// Says it of the node that is to be explained when that is what `op` comes from.
+  void explain(Operation* op, std::string text) {
+    const bool isIt = llvm::any_of(ir::sourceNames(op->getLoc()),
+                                   [&](const ir::SourceName& source) { return source.node == result_.explainedNode; });
+    if (isIt) result_.explanation.push_back({"parts", std::move(text)});
+  }
   void warn(std::string text) { result_.warnings.push_back(std::move(text)); }
   /// A name for a piece that no other one has.
   std::string unique(const std::string& name) {
@@ -255,7 +263,11 @@ class PartsCompiler {
     for (auto& [report, text] : piece.reports)
       if (!text.empty()) result_.reports[report] += strCat("== ", name, " ==\n", text);
     if (!piece.ir.empty()) result_.ir += strCat(result_.ir.empty() ? "" : "// -----\n", "// ", name, "\n", piece.ir);
-    llvm::append_range(result_.explanation, piece.explanation);
+    // Of a piece in which nothing is left of the node from the start, only what other pieces say matters.
+    if (piece.explanation.size() == 1)
+      gone_ = std::move(piece.explanation);
+    else
+      llvm::append_range(result_.explanation, piece.explanation);
     llvm::append_range(result_.warnings, piece.warnings);
     CompileStats& all = result_.stats;
     const CompileStats& own = piece.stats;
@@ -281,6 +293,7 @@ class PartsCompiler {
   std::vector<std::pair<std::string, PhaseInfo>> phases_;  ///< Of all pieces together.
   Status failure_;
   CompileResult result_;
+  std::vector<NodeNote> gone_;  ///< What a piece says in which nothing is left of the node that is explained.
 };
 
 PartPlace HolderBuilder::moving(PartPlace whole, uint64_t sliceBytes, uint64_t trips, bool backwards) {
@@ -464,6 +477,10 @@ Status HolderBuilder::addLoop(ir::LoopOp loop) {
     places_[value] = homeOf(value);
     out.push_back(moving(places_[value], bytesOf(value) / trips, trips, loop.getCollectedBackwards()[i]));
   }
+  compiler_.explain(loop, strCat("a loop on the device, whose body is part '", name, "': ",
+                                 isUnbounded              ? "as often as data says"
+                                 : recipe::isDecided(how) ? strCat("as often as data says, at most ", trips, " times")
+                                                          : strCat(trips, trips == 1 ? " time" : " times")));
   if (isUnbounded)
     compiler_.warn(strCat("'", flowName(loop),
                           "' runs as often as data says, and no bound of that is known: times of the "
@@ -478,6 +495,7 @@ Status HolderBuilder::addIf(ir::IfOp branch) {
     places_[value] = homeOf(value);
     out.push_back(places_[value]);
   }
+  compiler_.explain(branch, "a branch on the device: one of two parts runs, as data says");
   for (Region* region : {&branch.getThen(), &branch.getOtherwise()}) {
     const bool isThen = region == &branch.getThen();
     const std::string name = compiler_.unique(strCat(name_, ".", flowName(branch), isThen ? ".then" : ".else"));

@@ -300,7 +300,7 @@ class PhaseRunner {
         fuse.report = report("fusion");
         fuse.summary = &summary_;
         if (optimize) functions.addPass(fuse::createSplitReductionsPass());
-        if (optimize) functions.addPass(fuse::createSplitOrdersPass());
+        if (optimize) functions.addPass(fuse::createSplitOrdersPass(target_.numTpcs));
         functions.addPass(fuse::createFusePass(fuse));
         functions.addPass(fuse::createVerifyFusedPass());
         return;

@@ -72,7 +72,7 @@ void registerPhasePasses() {
   add("hpu-split-reductions", "Reductions of much to little in two steps",
       [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createSplitReductionsPass()); });
   add("hpu-split-orders", "The first of few long rows from the first of their parts",
-      [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createSplitOrdersPass()); });
+      [](Manager m, Options, Desc desc) { m.nest<func::FuncOp>().addPass(fuse::createSplitOrdersPass(desc.numTpcs)); });
   add("hpu-verify-fused", "Post-condition of fuse",
       [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass()); });
   add("hpu-layout", "Phase layout: physical orders and the copies that remain", [](Manager m, Options options, Desc) {

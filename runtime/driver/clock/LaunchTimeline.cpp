@@ -156,7 +156,8 @@ StatusOr<std::shared_ptr<const LaunchTimeline>> timelineOfParts(const recipe::Pr
     PartTimeline& own = result->parts.emplace_back();
     own.program = part.program;
     HPU_ASSIGN(own.timeline, LaunchTimeline::create(*part.program, target, clock, costs, saysIterations));
-    own.trips = part.trips;
+    // Of one without a bound nobody says how often it runs: it counts once, as where the compiler adds up times.
+    own.trips = !saysIterations && recipe::isUnbounded(part) ? 1 : part.trips;
     own.hasCount = part.count.section != recipe::kNone;
     own.hasCondition = part.condition.section != recipe::kNone;
     own.isAwaited = saysIterations && recipe::isDecided(part);
