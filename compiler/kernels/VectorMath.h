@@ -133,8 +133,8 @@ class VectorMath {
   /// What `build` computes in f64 a TPC computes in pairs of f32 (kPairAttr).
   Value inPairs(llvm::function_ref<Value()> build);
 
-  // ---- Functions: errors are those of f32; of f64 they are 4e-15 (lgamma: 2e-14; sin and
-  // cos: up to 2^30; gelu: absolute, 1e-16 * max(1, |x|)) ----
+  // ---- Functions: errors are those of f32; of f64 they are 4e-15 (lgamma: 2e-14; gelu: absolute,
+  // 1e-16 * max(1, |x|)) ----
   Value exp(Value x);  ///< 2e-7.
   /// For less; results below 2^-126 are 0, as sums with 1 and products with moderate numbers may have them.
   Value expOrZero(Value x);
@@ -198,6 +198,12 @@ class VectorMath {
   Value wideErfInv(Value x);
   Value wideGelu(Value x);
   Value wideAtan(Value x);
+  /// x - n pi / 2 with |r| <= pi / 4 and n modulo 4, for |x| of 2^30 and more, exact but for r's rounding.
+  struct Quarters {
+    Value r, n;
+  };
+  static constexpr int64_t kLargeExponent = 1023 + 30;  ///< As an f64 stores that of 2^30.
+  Quarters quartersOfLarge(Value x);
   Value wideSinOrCos(Value x, bool cosine);
   Value wideLgamma(Value x);
   Value widePow(Value x, Value y);

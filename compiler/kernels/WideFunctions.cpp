@@ -166,6 +166,81 @@ Value VectorMath::wideAtan(Value x) {
   return select(isNan(x), x, copySign(*this, y, x));
 }
 
+VectorMath::Quarters VectorMath::quartersOfLarge(Value x) {
+  // The bits of 2 / pi behind the point, after a word of zeros (computed by Machin's formula).
+  constexpr uint64_t kTwoOverPi[] = {0,
+                                     0xa2f9836e4e441529,
+                                     0xfc2757d1f534ddc0,
+                                     0xdb6295993c439041,
+                                     0xfe5163abdebbc561,
+                                     0xb7246e3a424dd2e0,
+                                     0x06492eea09d1921c,
+                                     0xfe1deb1cb129a73e,
+                                     0xe88235f52ebb4484,
+                                     0xe99c7026b45f7e41,
+                                     0x3991d639835339f4,
+                                     0x9c845f8bbdf9283b,
+                                     0x1ff897ffde05980f,
+                                     0xef2f118b5a0a6d1f,
+                                     0x6d367ecf27cb09b7,
+                                     0x4f463f669e5fea2d,
+                                     0x7527bac7ebe5f17b,
+                                     0x3d0739f78a5292ea,
+                                     0x6bfb5fb11f8d5d08,
+                                     0x56033046fc7b6bab};
+  // |x| = m * 2^e. Bits of 2 / pi that m * 2^e makes multiples of 4 are left out: what is left begins with the bit e -
+  // 2, counted from the point, which is bit e + 62 of the table.
+  Value bits = bitcast(abs(x), i64());
+  Value exponent = shr(bits, 52, false);
+  Value m = orI(andI(bits, integer(bits, (int64_t{1} << 52) - 1)), integer(bits, int64_t{1} << 52));
+  Value first = sub(max(exponent, integer(bits, kLargeExponent)), integer(bits, 1075 - 62));
+  Value word = shr(first, 6, false), shift = andI(first, integer(bits, 63));
+  // Four words from there on: each bit of the word's number moves the table by as many words, or not.
+  SmallVector<Value> window;
+  for (uint64_t each : kTwoOverPi) window.push_back(integer(bits, static_cast<int64_t>(each)));
+  size_t needed = 3 + 32;
+  for (size_t step : {16, 8, 4, 2, 1}) {
+    needed -= step;
+    Value moves = compare(Cmp::Ne, andI(word, integer(bits, static_cast<int64_t>(step))), integer(bits, 0));
+    SmallVector<Value> next;
+    for (size_t i = 0; i < std::min(needed, window.size()); ++i)
+      next.push_back(i + step < window.size() ? select(moves, window[i + step], window[i]) : window[i]);
+    window = std::move(next);
+  }
+  Value rest = sub(integer(bits, 63), shift);
+  Value g[3];
+  for (size_t i = 0; i < 3; ++i) g[i] = orI(shl(window[i], shift), shr(shr(window[i + 1], 1, false), rest, false));
+  // m * g modulo 2^192 without the lowest word: an error below 2^-125 of a quarter.
+  Value mask = integer(bits, 0xffffffff);
+  Value mLow = andI(m, mask), mHigh = shr(m, 32, false);
+  auto times = [&](Value word, Value* low) {
+    Value wordLow = andI(word, mask), wordHigh = shr(word, 32, false);
+    Value t = mul(mLow, wordLow);
+    Value u = add(mul(mHigh, wordLow), shr(t, 32, false));
+    Value v = add(mul(mLow, wordHigh), andI(u, mask));
+    if (low) *low = orI(shl(v, 32), andI(t, mask));
+    return add(add(mul(mHigh, wordHigh), shr(u, 32, false)), shr(v, 32, false));
+  };
+  Value middle;
+  Value carried = times(g[1], &middle), lower = add(middle, times(g[2], nullptr));
+  Value carry = select(compare(Cmp::Lt, lower, middle, false), integer(bits, 1), integer(bits, 0));
+  Value upper = add(add(mul(m, g[0]), carried), carry);
+  // The two highest bits are whole quarters, after rounding; what is left is a fraction of one, with a sign.
+  Value n = shr(add(upper, integer(bits, int64_t{1} << 61)), 62, false);
+  upper = sub(upper, shl(n, 62));
+  // In three parts that are exact: 42 bits of it each.
+  Value high = toFloat(shr(upper, 20, true), f64(), true);
+  Value low = toFloat(orI(shl(andI(upper, integer(bits, (1 << 20) - 1)), 22), shr(lower, 42, false)), f64(), true);
+  Value lowest = toFloat(andI(lower, integer(bits, (int64_t{1} << 42) - 1)), f64(), true);
+  high = mul(high, num(x, 0x1p-42)), low = mul(low, num(x, 0x1p-84));
+  Value sum = add(high, low);
+  Value missing = fma(lowest, num(x, 0x1p-126), sub(low, sub(sum, high)));
+  constexpr double kQuarter = 1.57079632679489655800e+00, kQuarterRest = 6.12323399573676603587e-17;
+  Value r = fma(sum, num(x, kQuarter), fma(sum, num(x, kQuarterRest), mul(missing, num(x, kQuarter))));
+  Value isNegative = compare(Cmp::Lt, x, num(x, 0.0));
+  return {select(isNegative, neg(r), r), select(isNegative, sub(integer(bits, 0), n), n)};
+}
+
 Value VectorMath::wideSinOrCos(Value x, bool cosine) {
   // x - n pi / 2 with pi / 2 in four parts. The products are exact where n has no more than 20 bits beyond what a part
   // leaves free; multiply-adds keep the error below 2^-53 up to 2^30.
@@ -174,9 +249,10 @@ Value VectorMath::wideSinOrCos(Value x, bool cosine) {
   for (double part :
        {1.57079632673412561417e+00, 6.07710050630396597660e-11, 2.02226624871116645580e-21, 8.47842766036889956997e-32})
     r = fma(n, num(x, -part), r);
-  // n modulo 4, exactly also where it is no i64.
-  Value quarter = sub(n, mul(floor(mul(n, num(x, 0.25))), num(x, 4.0)));
-  Value quadrant = toIntSaturating(quarter, i64(), true);
+  const Quarters large = quartersOfLarge(x);
+  Value isLarge = compare(Cmp::Ge, abs(x), num(x, std::ldexp(1.0, kLargeExponent - 1023)));
+  r = select(isLarge, large.r, r);
+  Value quadrant = select(isLarge, large.n, toIntSaturating(n, i64(), true));
   if (cosine) quadrant = add(quadrant, integer(quadrant, 1));
   Value z = mul(r, r);
   Value sine = fma(mul(r, z),
