@@ -74,7 +74,12 @@ def cases():
     }
     with np.errstate(all="ignore"):
         for name, (function, tolerance) in unary.items():
-            values = wide if name not in ("Sin", "Cos", "Tan") else np.where(np.abs(wide) > 1e8, 3.0, wide)
+            values = wide
+            if name in ("Sin", "Cos", "Tan"):
+                # Every exponent; the nearest that an f64 comes to a multiple of pi / 2; multiples of pi / 2 and their neighbours.
+                powers = np.ldexp(1 + RNG.random(2098), np.arange(-1074, 1024)) * RNG.choice([-1, 1], 2098)
+                quarters = np.concatenate([np.arange(-40, 41), 2.0 ** np.arange(28, 60) + 1]) * (math.pi / 2)
+                values = np.concatenate([wide, powers, quarters, np.nextafter(quarters, np.inf), [6381956970095103.0 * 2.0 ** 797, 1.7976931348623157e308, 2.0 ** 30, np.nextafter(2.0 ** 30, 0)]])
             if name in ("Sinh", "Cosh", "Asinh", "Softplus", "Asin", "Acos", "Atanh"):
                 values = np.clip(noise(200) * 3, -0.999, 0.999) if name in ("Asin", "Acos", "Atanh") else noise(200) * 30
             yield name, name, [values], {}, function(values), (), tolerance
