@@ -208,6 +208,12 @@ void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
     pm.addPass(createMoveReshapesPass());  // Where a transpose went, reshapes may meet.
     pm.addPass(createMergeCommonPass());
   }
+  if (options.skipMasked) {
+    pm.addPass(createSkipMaskedPass());
+    // Slices of views, and parts of masks that are the same.
+    pm.addPass(createSimplifyPass(options.maxFoldedBytes));
+    pm.addPass(createMergeCommonPass());
+  }
   pm.addPass(createVerifyNormalizedPass());
   if (options.summary) pm.addPass(std::make_unique<SummarisePass>(counts, options.summary));
 }
@@ -221,6 +227,7 @@ void registerNormalizePasses() {
   registerPass([] { return createMergeSiblingsPass(); });
   registerPass([] { return createMoveReshapesPass(); });
   registerPass([] { return createOrderDimsPass(); });
+  registerPass([] { return createSkipMaskedPass(); });
   registerPass([] { return createMergeCommonPass(); });
   registerPass([] { return createVerifyNormalizedPass(); });
   PassPipelineRegistration<> pipeline("hpu-normalize", "The phase normalize",

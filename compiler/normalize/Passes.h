@@ -35,7 +35,8 @@ struct NormalizeOptions {
   std::optional<MergeOptions> merge;
   /// What the phase precision will store f32 tensors in: no fold may make numbers that leave its range.
   ElementType stored = ElementType::kF32;
-  bool moveViews = true;  ///< Reshapes and transposes go where they cost least.
+  bool skipMasked = true;  ///< What a constant mask hides is not computed.
+  bool moveViews = true;   ///< Reshapes and transposes go where they cost least.
   /// "212 -> 140 ops: 20 batch_norm folded, 4 gelu, 9 layer_norm", if wanted; must outlive the
   /// passes.
   std::string* summary = nullptr;
@@ -57,6 +58,8 @@ std::unique_ptr<mlir::Pass> createMergeSiblingsPass(MergeOptions options = {});
 std::unique_ptr<mlir::Pass> createMoveReshapesPass();
 /// hpu-order-dims: regions of ops on rows compute in the order of dims that needs the fewest transposes.
 std::unique_ptr<mlir::Pass> createOrderDimsPass();
+/// hpu-skip-masked: attentions with a constant mask in blocks of queries, over the keys that it leaves.
+std::unique_ptr<mlir::Pass> createSkipMaskedPass();
 /// hpu-merge-common: equal ops become one, dead ones go.
 std::unique_ptr<mlir::Pass> createMergeCommonPass();
 /// Post-condition: no batch norm, no identity or stacked view, every op has a source location.

@@ -67,6 +67,7 @@ void addNormalize(PassManager& manager, const CompileOptions& options, std::stri
   normalize::NormalizeOptions normalize;
   normalize.summary = summary;
   normalize.moveViews = options.optLevel >= 1;
+  normalize.skipMasked = options.optLevel >= 1;
   normalize.stored = options.precision == Precision::kF32   ? ElementType::kF32
                      : options.precision == Precision::kF16 ? ElementType::kF16
                                                             : ElementType::kBF16;

@@ -68,7 +68,7 @@ constexpr int64_t mostTileBytes(int64_t sramBytes) {
 }
 
 /// The most that the tiles of a chain and of its larger neighbour may take together: the rest of the SRAM is for the
-/// operands that products stage there; what the tiles take at their peak is lost to every product of the program.
+/// operands that their products stage there.
 constexpr int64_t mostChainBytes(int64_t sramBytes) {
   return sramBytes / 4 * 3;
 }

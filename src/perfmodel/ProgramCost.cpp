@@ -93,13 +93,10 @@ Box alongSpace(const Op& op, const Command& command, const Operand& operand) {
 /// Adds traffic to the memory that the operands lie in.
 class Traffic {
  public:
-  Traffic(const Program& program, const Command& command, const arch::TargetDesc& target)
-      : program_(program), inLaterSlice_(command.bundle != recipe::kNone && command.slice > 0) {
-    int64_t planned = 0;
-    for (const recipe::Section& section : program.sections)
-      if (section.kind == SectionKind::kSram) planned += static_cast<int64_t>(std::min<uint64_t>(section.bytes, kMany));
-    stage_ = std::max<int64_t>(target.sramBytes - std::min(planned, kMany), 0);
-  }
+  Traffic(const Program& program, const Command& command, const arch::TargetDesc& target, int64_t tileBytes)
+      : program_(program),
+        inLaterSlice_(command.bundle != recipe::kNone && command.slice > 0),
+        stage_(std::max<int64_t>(target.sramBytes - tileBytes, 0)) {}
 
   bool inSram(const Operand& operand) const {
     return operand.section < program_.sections.size() && program_.sections[operand.section].kind == SectionKind::kSram;
@@ -378,13 +375,13 @@ GemmShape mmeShape(const Op& op, const Command& command) {
 }
 
 Cost commandCost(const Program& program, const Command& command, const arch::TargetDesc& target,
-                 const arch::ClockProfile& clock) {
-  return commandCost(program, program.ops[command.op], command, target, clock);
+                 const arch::ClockProfile& clock, const SramUse* use) {
+  return commandCost(program, program.ops[command.op], command, target, clock, use);
 }
 
 Cost commandCost(const Program& program, const Op& op, const Command& command, const arch::TargetDesc& target,
-                 const arch::ClockProfile& clock) {
-  Traffic traffic(program, command, target);
+                 const arch::ClockProfile& clock, const SramUse* use) {
+  Traffic traffic(program, command, target, use ? use->beside(command.op) : SramUse::ofAll(program));
   switch (op.engine) {
     case Engine::kMme:
       return op.mme.kind == MmeKind::kGemm ? gemmCommand(op, command, target, clock, traffic)
@@ -401,6 +398,7 @@ Cost commandCost(const Program& program, const Op& op, const Command& command, c
 
 std::vector<TimedQueue> timedQueues(const Program& program, const arch::TargetDesc& target,
                                     const arch::ClockProfile& clock, CostMemo* memo) {
+  const SramUse use(program);
   std::vector<uint32_t> seen(memo ? program.ops.size() : 0);  ///< Commands of each op.
   std::vector<TimedQueue> queues;
   queues.reserve(program.queues.size());
@@ -410,9 +408,9 @@ std::vector<TimedQueue> timedQueues(const Program& program, const arch::TargetDe
     timed.commands.reserve(queue.commands.size());
     for (const Command& command : queue.commands) {
       TimedCommand& out = timed.commands.emplace_back();
-      auto compute = [&] { return commandCost(program, command, target, clock); };
+      auto compute = [&] { return commandCost(program, command, target, clock, &use); };
       const uint64_t content = memo && command.op < program.ops.size() ? program.ops[command.op].content : 0;
-      out.cost = content ? memo->get(content, seen[command.op]++, compute) : compute();
+      out.cost = content ? memo->get(content, use.beside(command.op), seen[command.op]++, compute) : compute();
       out.waits = command.waits;
       out.signal = command.signal;
     }

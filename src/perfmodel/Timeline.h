@@ -5,13 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "arch/TargetDesc.h"
 #include "hpu/status.h"
 #include "perfmodel/EngineCost.h"
+#include "perfmodel/SramUse.h"
 #include "recipe/Recipe.h"
 
 namespace hpu::perfmodel {
@@ -26,12 +27,13 @@ struct TimedCommand {
 /// most ops of an instance of a recipe are those of others. Any thread may call.
 class CostMemo {
  public:
-  /// Calls compute(), with the lock held, for what is not known. `command`: of the op's, in order.
+  /// Calls compute(), with the lock held, for what is not known. `tileBytes`: what SramUse says of the op. `command`:
+  /// of the op's, in order.
   template <typename Compute>
-  Cost get(uint64_t content, uint32_t command, Compute&& compute) {
+  Cost get(uint64_t content, int64_t tileBytes, uint32_t command, Compute&& compute) {
     std::lock_guard lock(mutex_);
     if (known_.size() > kMost) known_.clear();
-    std::vector<Cost>& costs = known_[content];
+    std::vector<Cost>& costs = known_[{content, tileBytes}];
     if (command < costs.size()) return costs[command];
     const Cost cost = compute();
     if (command == costs.size()) costs.push_back(cost);
@@ -41,7 +43,7 @@ class CostMemo {
  private:
   static constexpr size_t kMost = 4096;
   std::mutex mutex_;
-  std::unordered_map<uint64_t, std::vector<Cost>> known_;  // Guarded by mutex_.
+  std::map<std::pair<uint64_t, int64_t>, std::vector<Cost>> known_;  // Guarded by mutex_.
 };
 
 /// One engine's in-order queue. `engine` names the physical resource: queues of the same engine, of
@@ -97,12 +99,13 @@ std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::
 /// The cost of one command, with its bytes split between HBM and SRAM by its operands' sections.
 /// Counted are the unique bytes of the slice's box of each operand, in whole cache lines (256-byte
 /// accesses on the TPC); docs/performance-model.md has the rules for operands that are reused
-/// within a command or across slices. The program must be verified.
+/// within a command or across slices. The program must be verified. `use`: of the program; null: all SRAM sections are
+/// in use all the time.
 Cost commandCost(const recipe::Program& program, const recipe::Command& command, const arch::TargetDesc&,
-                 const arch::ClockProfile&);
+                 const arch::ClockProfile&, const SramUse* use = nullptr);
 /// The same with `op` in place of the command's op in the program: what would it cost if ...
 Cost commandCost(const recipe::Program& program, const recipe::Op& op, const recipe::Command& command,
-                 const arch::TargetDesc&, const arch::ClockProfile&);
+                 const arch::TargetDesc&, const arch::ClockProfile&, const SramUse* use = nullptr);
 /// The GEMM that an MME command is priced as: that of the packed product where `op` is packed.
 GemmShape mmeShape(const recipe::Op& op, const recipe::Command& command);
 

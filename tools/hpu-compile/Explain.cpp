@@ -22,11 +22,12 @@ struct OpCost {
 
 OpCost costOf(const recipe::Program& program, uint32_t op) {
   const arch::TargetDesc& target = arch::targetDesc(program.target);
+  const perfmodel::SramUse use(program);
   OpCost total;
   for (const recipe::Queue& queue : program.queues)
     for (const recipe::Command& command : queue.commands) {
       if (command.op != op) continue;
-      perfmodel::Cost cost = perfmodel::commandCost(program, command, target, target.clock());
+      perfmodel::Cost cost = perfmodel::commandCost(program, command, target, target.clock(), &use);
       ++total.commands;
       total.time += cost.alone;
       for (int i = 0; i < perfmodel::kNumTerms; ++i) total.terms[i] += cost.terms[i];
