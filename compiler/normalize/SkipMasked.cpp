@@ -2,10 +2,10 @@
 // Attentions whose mask is a constant are computed for blocks of queries, each over the keys that it may see: what a
 // causal mask hides is half of the scores, their exponentials and their product with the values.
 //
-// The rule: a mask of -1e30 or less (-65504 in f16, its lowest number) absorbs any score. Such a score counts as absent;
-// also where it is a NaN or an infinity, of which PyTorch makes NaNs. A row that is masked as a whole keeps all of its
-// keys, as their absorbed scores are equal and it is the mean of the values. Where something else that is not a constant
-// is added, it may mask the rest of a row: such attentions stay as they are.
+// The rule: a mask of -1e30 or less (-65504 in f16, its lowest number) absorbs any score. Such a score counts as
+// absent; also where it is a NaN or an infinity, of which PyTorch makes NaNs. A row that is masked as a whole keeps all
+// of its keys, as their absorbed scores are equal and it is the mean of the values. Where something else that is not a
+// constant is added, it may mask the rest of a row: such attentions stay as they are.
 #include <cmath>
 
 #include "compiler/dialect/hpu/HpuOps.h"
