@@ -62,7 +62,8 @@ class Tiles {
 int64_t SramUse::ofAll(const Program& program) {
   uint64_t all = 0;
   for (const recipe::Section& section : program.sections)
-    if (section.kind == recipe::SectionKind::kSram && __builtin_add_overflow(all, section.bytes, &all)) all = UINT64_MAX;
+    if (section.kind == recipe::SectionKind::kSram && __builtin_add_overflow(all, section.bytes, &all))
+      all = UINT64_MAX;
   return static_cast<int64_t>(std::min<uint64_t>(all, uint64_t{1} << 60));
 }
 

@@ -52,7 +52,11 @@ class Issuer {
   }
 
   /// List scheduling: whichever command can start first, in program order where several can.
-  Order earliestFirst() const {
+  Order earliestFirst() const { return listed(nullptr); }
+
+  /// List scheduling: whichever command can start first; of several the one with the longest `tail`, if given, then in
+  /// program order.
+  Order listed(const Picoseconds* tail) const {
     const size_t count = commands_.size();
     std::vector<std::vector<uint32_t>> after(count);
     std::vector<size_t> missing(count);
@@ -72,12 +76,15 @@ class Issuer {
       for (unsigned queue = 0; queue < kQueues; ++queue) {
         size_t seen = 0;
         for (uint32_t i : open[queue]) {
-          Picoseconds start = std::max(free[queue], ready[i]);
-          if (start < bestStart || (start == bestStart && i < best)) {
+          if (++seen > kLookAhead) break;
+          const Picoseconds start = std::max(free[queue], ready[i]);
+          const bool isLonger = tail && start == bestStart && tail[i] > tail[best];
+          const bool isEqual = start == bestStart && i < best && (!tail || tail[i] == tail[best]);
+          if (start < bestStart || isLonger || isEqual) {
             best = i;
             bestStart = start;
           }
-          if (start == free[queue] || ++seen == kLookAhead) break;
+          if (!tail && start == free[queue]) break;  // The others come later in program order.
         }
       }
       const unsigned queue = commands_[best]->queue;
@@ -90,6 +97,17 @@ class Issuer {
       }
     }
     return order;
+  }
+
+  /// List scheduling, where several can start first, by what has to follow: whichever command begins the longest chain
+  /// of others. Work that much waits for does not stand behind work that nobody waits for.
+  Order longestTailFirst() const {
+    std::vector<Picoseconds> tail(commands_.size(), 0);
+    for (size_t i = commands_.size(); i-- > 0;) {
+      tail[i] += commands_[i]->cost.alone;
+      for (uint32_t other : before_[i]) tail[other] = std::max(tail[other], tail[i]);
+    }
+    return listed(tail.data());
   }
 
   /// The queues, one an engine.
@@ -166,8 +184,13 @@ StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<co
   HPU_RETURN_IF_ERROR(issuer.status());
   HPU_ASSIGN(Issued best, issuer.issue(context, issuer.programOrder()));
   if (!reorder) return best;
-  HPU_ASSIGN(Issued other, issuer.issue(context, issuer.earliestFirst()));
-  return other.time < best.time ? std::move(other) : std::move(best);
+  Order earliest = issuer.earliestFirst(), tails = issuer.longestTailFirst();
+  for (Order* order : {&earliest, &tails}) {
+    if (*order == best.order || (order == &tails && tails == earliest)) continue;
+    HPU_ASSIGN(Issued other, issuer.issue(context, *order));
+    if (other.time < best.time) best = std::move(other);
+  }
+  return best;
 }
 
 StatusOr<std::optional<std::vector<recipe::Queue>>> issueInOrder(const recipe::Program& program,

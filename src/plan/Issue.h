@@ -62,9 +62,9 @@ struct Issued {
   std::vector<uint32_t> order;
 };
 
-/// `units` in program order. `reorder`: an engine takes the earliest command in program order among those that can
-/// start first, otherwise all keep program order; whichever is faster. kResourceExhausted when more pairs of commands
-/// touch the same bytes than any program's do.
+/// `units` in program order. `reorder`: the fastest of program order, of an engine taking the earliest command in
+/// program order among those that can start first, and of it taking the one among them that begins the longest chain of
+/// others. kResourceExhausted when more pairs of commands touch the same bytes than any program's do.
 StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
                                bool reorder);
 

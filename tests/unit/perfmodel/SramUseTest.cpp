@@ -54,16 +54,16 @@ const Operand kOut = block(kHbm, 0, 1);
 TEST(SramUse, ATileCountsFromTheUnitAheadToTheOneBehind) {
   Program p = withSections(1000);
   const Operand tile = block(kSram, 0, 300);
-  p.ops = {kernel(kOut, kOut), kernel(kOut, kOut), kernel(kOut, tile), kernel(kOut, kOut), kernel(tile, kOut),
-           kernel(kOut, kOut), kernel(kOut, kOut)};
+  p.ops = {kernel(kOut, kOut), kernel(kOut, kOut), kernel(kOut, tile), kernel(kOut, kOut),
+           kernel(tile, kOut), kernel(kOut, kOut), kernel(kOut, kOut)};
   EXPECT_EQ(useOf(p), (std::vector<int64_t>{0, 300, 300, 300, 300, 300, 0}));
 }
 
 TEST(SramUse, BytesThatAreWrittenAgainAreAnotherTile) {
   Program p = withSections(1000);
   const Operand tile = block(kSram, 100, 300);
-  p.ops = {kernel(kOut, tile), kernel(tile, kOut), kernel(kOut, kOut), kernel(kOut, kOut), kernel(kOut, kOut),
-           kernel(kOut, tile), kernel(tile, kOut)};
+  p.ops = {kernel(kOut, tile), kernel(tile, kOut), kernel(kOut, kOut), kernel(kOut, kOut),
+           kernel(kOut, kOut), kernel(kOut, tile), kernel(tile, kOut)};
   EXPECT_EQ(useOf(p), (std::vector<int64_t>{300, 300, 300, 0, 300, 300, 300}));
 }
 
@@ -78,8 +78,8 @@ TEST(SramUse, TilesOfOneTimeAddUpToAtMostAllSections) {
 TEST(SramUse, OpsOfABundleAreOneUnit) {
   Program p = withSections(1000);
   const Operand tile = block(kSram, 0, 400);
-  p.ops = {kernel(kOut, kOut), kernel(kOut, kOut), kernel(kOut, tile), kernel(tile, tile), kernel(tile, kOut),
-           kernel(kOut, kOut), kernel(kOut, kOut)};
+  p.ops = {kernel(kOut, kOut), kernel(kOut, kOut), kernel(kOut, tile), kernel(tile, tile),
+           kernel(tile, kOut), kernel(kOut, kOut), kernel(kOut, kOut)};
   p.bundles.push_back({"bundle", {2, 3, 4}, 1});
   EXPECT_EQ(useOf(p), (std::vector<int64_t>{0, 400, 400, 400, 400, 400, 0}));
 }
