@@ -33,6 +33,7 @@ void split(Op op) {
       axes.push_back(axis);
       reduced *= from.getDimSize(axis);
     }
+  llvm::sort(axes);  // A model may name them in any order; the outermost one stays for the second step.
   if (axes.size() < 2 || reduced < kMuchReduced || to.getNumElements() >= kEnoughResults) return;
   SmallVector<int64_t> shape(from.getShape()), rest(ArrayRef<int64_t>(axes).drop_front());
   for (int64_t axis : rest) shape[axis] = 1;

@@ -31,6 +31,7 @@ bool reduce(Builder& b, const std::string& op) {
   Local local{.ulps = isExact ? 0.0 : 2.0};
   if (op == "ReduceSum" || op == "ReduceMean" || op == "ReduceL1" || op == "ReduceSumSquare" || op == "ReduceL2")
     local.sums = true;
+  if (op == "ReduceL2") local.tiny = 1.1e-19;  // The root of the least normal number: squares below it are chance.
   if (isLog) local.ulps = 16, local.operandUlps = 4;
   if (op == "ReduceProd") local.ulps = 20;
   return b.emit(op, inputs, local, attributes);

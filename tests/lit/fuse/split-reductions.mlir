@@ -27,6 +27,14 @@ func.func @narrow(%x: tensor<1x8x32x32xbf16>) -> tensor<1x8x1x1xbf16> {
   return %0 : tensor<1x8x1x1xbf16>
 }
 
+// In any order the axes are the same: the outermost stays for the second step.
+// CHECK-LABEL: func.func @any_order(
+// CHECK: hpu.reduce_sum %{{.*}} {axes = array<i64: 1, 3>} : (tensor<31x127x1x2xf32>) -> tensor<31x1x1x1xf32>
+func.func @any_order(%x: tensor<31x127x1x2xf32>) -> tensor<1x1x1x1xf32> {
+  %0 = hpu.reduce_sum %x {axes = array<i64: 3, 2, 1, 0>} : (tensor<31x127x1x2xf32>) -> tensor<1x1x1x1xf32>
+  return %0 : tensor<1x1x1x1xf32>
+}
+
 // A mean of integers is truncated once.
 // CHECK-LABEL: func.func @integers(
 // CHECK-COUNT-1: hpu.reduce_mean
