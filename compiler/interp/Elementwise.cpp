@@ -138,7 +138,7 @@ double (*floatUnary(Operation* op))(double) {
       {kind<HardSwishOp>(), +[](double x) { return x * clamp(x / 6 + 0.5, 0, 1); }},
       {kind<SignOp>(), +[](double x) { return x > 0   ? 1.0
                                               : x < 0 ? -1.0
-                                                      : x; }},
+                                                      : x + 0.0; }},
   };
   auto found = table.find(op->getName().getTypeID());
   return found == table.end() ? nullptr : found->second;

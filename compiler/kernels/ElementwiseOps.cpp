@@ -118,7 +118,8 @@ Value sign(M& m, Args x, const Context& c) {
     return m.select(m.compare(Cmp::Lt, v, zero, isSignedType(c.in)), m.integer(v, -1), positive);
   }
   Value zero = m.num(v, 0.0);
-  Value negative = m.select(m.compare(Cmp::Lt, v, zero), m.num(v, -1.0), v);  // Zero and NaN stay.
+  // NaN stays, and of either zero 0 without a sign is left, as in NumPy and PyTorch.
+  Value negative = m.select(m.compare(Cmp::Lt, v, zero), m.num(v, -1.0), m.add(v, zero));
   return m.select(m.compare(Cmp::Gt, v, zero), m.num(v, 1.0), negative);
 }
 
