@@ -9,11 +9,25 @@ namespace hpu::compose {
 
 using base::strCat;
 
+namespace {
+constexpr int64_t kLongestConstant = 1 << 20;
+}  // namespace
+
 Value counter(Emitter& c, int64_t size, int64_t dim, int64_t rank) {
-  std::vector<int64_t> values(static_cast<size_t>(size));
-  std::iota(values.begin(), values.end(), 0);
   Shape shape(static_cast<size_t>(rank), 1);
   shape[static_cast<size_t>(dim)] = size;
+  // Long ones are counted on the device: a constant would be as large as what they count.
+  if (size > kLongestConstant) {
+    const ElementType element = size > INT32_MAX ? ElementType::kI64 : ElementType::kI32;
+    return c.reshape(c.op("range", {},
+                          {{"element", std::string(elementTypeName(element))},
+                           {"starts", std::vector<int64_t>{0}},
+                           {"sizes", std::vector<int64_t>{size}},
+                           {"steps", std::vector<int64_t>{1}}}),
+                     shape);
+  }
+  std::vector<int64_t> values(static_cast<size_t>(size));
+  std::iota(values.begin(), values.end(), 0);
   return c.indices(shape, values);
 }
 

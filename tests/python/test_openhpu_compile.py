@@ -201,5 +201,14 @@ class Compiling(Digits):
         self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "interrupted", ""))
 
 
+class LargeTensors(unittest.TestCase):
+    def test_recipes_do_not_hold_counters_as_large_as_their_tensors(self):
+        size = (1 << 31) - 1
+        infos = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [size]) for name in "xy"]
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Bernoulli", ["x"], ["y"], seed=1.0)], "g", infos[:1], infos[1:])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 15)], ir_version=8)
+        self.assertLess(len(openhpu.compile(model, cache="").to_bytes()), 1 << 20)
+
+
 if __name__ == "__main__":
     unittest.main()
