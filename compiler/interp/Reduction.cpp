@@ -198,9 +198,10 @@ StatusOr<Tensor> softmax(const Tensor& x, int64_t axis, bool logarithm) {
   });
 }
 
-/// Normalises `lanes` runs of `length` contiguous elements; fn(lane, i) gives scale and bias.
+/// Normalises `lanes` runs of `length` contiguous elements; fn(lane, i) gives scale and bias. Not centred: as if the
+/// mean were 0.
 template <typename Fn>
-StatusOr<Tensor> normalise(const Tensor& x, int64_t length, double epsilon, Fn scaleAndBias) {
+StatusOr<Tensor> normalise(const Tensor& x, int64_t length, double epsilon, bool isCentred, Fn scaleAndBias) {
   StatusOr<Tensor> out = makeTensor(x.element(), x.shape());
   if (!out.ok() || x.count() == 0) return out;
   std::vector<double> values = toDoubles(x);
@@ -208,7 +209,7 @@ StatusOr<Tensor> normalise(const Tensor& x, int64_t length, double epsilon, Fn s
     for (int64_t lane = begin; lane < end; ++lane) {
       double* v = values.data() + lane * length;
       double mean = 0, variance = 0;
-      for (int64_t i = 0; i < length; ++i) mean += v[i];
+      for (int64_t i = 0; i < length && isCentred; ++i) mean += v[i];
       mean /= length;
       for (int64_t i = 0; i < length; ++i) variance += (v[i] - mean) * (v[i] - mean);
       double factor = 1 / std::sqrt(variance / length + epsilon);
@@ -242,7 +243,7 @@ StatusOr<Tensor> layerNorm(LayerNormOp op, Inputs in) {
   Shape normalised(x.shape().begin() + op.getAxis(), x.shape().end());
   std::vector<double> scale = broadcastValues(in[1], normalised), bias(scale.size(), 0.0);
   if (op.getBias()) bias = broadcastValues(in[2], normalised);
-  return normalise(x, scale.size(), op.getEpsilon().convertToDouble(),
+  return normalise(x, scale.size(), op.getEpsilon().convertToDouble(), op.getCentred(),
                    [&](int64_t, int64_t i) { return std::pair(scale[i], bias[i]); });
 }
 
@@ -251,7 +252,7 @@ StatusOr<Tensor> instanceNorm(InstanceNormOp op, Inputs in) {
   int64_t channels = x.shape()[1], length = 1;
   for (int64_t d = 2; d < x.rank(); ++d) length *= x.shape()[d];
   std::vector<double> scale = toDoubles(in[1]), bias = toDoubles(in[2]);
-  return normalise(x, length, op.getEpsilon().convertToDouble(),
+  return normalise(x, length, op.getEpsilon().convertToDouble(), /*isCentred=*/true,
                    [&](int64_t lane, int64_t) { return std::pair(scale[lane % channels], bias[lane % channels]); });
 }
 

@@ -64,11 +64,14 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lane(kind<MulOp>(), {e, b.lane(kind<ReciprocalOp>(), {sum}, real)}, real);
 }
 
-/// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
+/// (x - mean) / sqrt(variance + epsilon) over the dims of `row`; not centred, of x itself.
 int normalised(PlanBuilder& b, const Node& node, int x, Row row, const SymInt& count) {
   const ElementType real = computedAs(node.type);
-  int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, real), count, real);
-  int centred = b.lane(kind<SubOp>(), {x, mean}, real);
+  int centred = x;
+  if (node.intAttr("centred", 1) != 0) {
+    int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, real), count, real);
+    centred = b.lane(kind<SubOp>(), {x, mean}, real);
+  }
   int squares = b.reduce(ReduceKind::Sum, b.lane(kind<MulOp>(), {centred, centred}, real), row.dims, real);
   int variance = meanOf(b, squares, count, real);
   int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), real)}, real);

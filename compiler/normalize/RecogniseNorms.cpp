@@ -96,6 +96,40 @@ struct RecogniseLayerNorm : OpRewritePattern<Root> {
   }
 };
 
+/// x / sqrt(mean(x^2) + epsilon): a norm that is not centred (RMSNorm).
+template <typename Root>
+struct RecogniseRmsNorm : OpRewritePattern<Root> {
+  using OpRewritePattern<Root>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Root op, PatternRewriter& rewriter) const override {
+    std::optional<Quotient> quotient = matchQuotient(op);
+    auto addEpsilon = quotient ? quotient->radicand.template getDefiningOp<AddOp>() : AddOp();
+    if (!addEpsilon) return rewriter.notifyMatchFailure(op, "no division by a square root of a sum with epsilon");
+    Value x = quotient->numerator, meanSquare = addEpsilon.getLhs();
+    std::optional<double> epsilon = splatOf(addEpsilon.getRhs());
+    if (!epsilon) {
+      meanSquare = addEpsilon.getRhs();
+      epsilon = splatOf(addEpsilon.getLhs());
+    }
+    ReduceMeanOp mean = keptMean(meanSquare);
+    if (!epsilon || !mean || squareRoot(mean.getX()) != x)
+      return rewriter.notifyMatchFailure(op, "no mean of its squares, or no epsilon");
+    RankedTensorType type = tensorOf(x);
+    std::optional<int64_t> axis = trailingAxis(mean.getAxes(), type.getRank());
+    ArrayRef<int64_t> normalised = axis ? type.getShape().drop_front(*axis) : ArrayRef<int64_t>();
+    if (!axis || llvm::any_of(normalised, ShapedType::isDynamic) || op.getType() != x.getType() ||
+        !isa<FloatType>(type.getElementType()))
+      return rewriter.notifyMatchFailure(op, "the normalised dims are not the last ones or are free");
+    SmallVector<Operation*> ops = {mean.getX().getDefiningOp(), mean, addEpsilon};
+    llvm::append_range(ops, quotient->ops);
+    ops.push_back(op);
+    Location loc = fusedLoc(rewriter, ops);
+    Value scale = makeSplat(rewriter, loc, RankedTensorType::get(normalised, type.getElementType()), 1);
+    Value norm = LayerNormOp::create(rewriter, loc, x, scale, Value(), *axis, APFloat(*epsilon), /*centred=*/false);
+    rewriter.replaceOp(op, norm);
+    return success();
+  }
+};
+
 /// The layer norm that only `op` uses, and the constant beside it, as a whole tensor over the
 /// normalised dims.
 struct NormAndConstant {
@@ -133,7 +167,8 @@ struct TakeScaleIn : OpRewritePattern<MulOp> {
     LayerNormOp norm = match->norm;
     Location loc = fusedLoc(rewriter, {norm, op});
     Value scale = withShape(rewriter, loc, match->constant, tensorOf(norm).getShape().drop_front(norm.getAxis()));
-    Value whole = LayerNormOp::create(rewriter, loc, norm.getX(), scale, Value(), norm.getAxis(), norm.getEpsilon());
+    Value whole = LayerNormOp::create(rewriter, loc, norm.getX(), scale, Value(), norm.getAxis(), norm.getEpsilon(),
+                                      norm.getCentred());
     rewriter.replaceOp(op, whole);
     return success();
   }
@@ -147,8 +182,8 @@ struct TakeBiasIn : OpRewritePattern<AddOp> {
     LayerNormOp norm = match->norm;
     Location loc = fusedLoc(rewriter, {norm, op});
     Value bias = withShape(rewriter, loc, match->constant, tensorOf(norm).getShape().drop_front(norm.getAxis()));
-    Value whole =
-        LayerNormOp::create(rewriter, loc, norm.getX(), norm.getScale(), bias, norm.getAxis(), norm.getEpsilon());
+    Value whole = LayerNormOp::create(rewriter, loc, norm.getX(), norm.getScale(), bias, norm.getAxis(),
+                                      norm.getEpsilon(), norm.getCentred());
     rewriter.replaceOp(op, whole);
     return success();
   }
@@ -209,8 +244,10 @@ struct RecogniseLogSoftmax : OpRewritePattern<SubOp> {
 }  // namespace
 
 void populateNormPatterns(RewritePatternSet& patterns) {
-  patterns.add<RecogniseLayerNorm<DivOp>, RecogniseLayerNorm<MulOp>, TakeScaleIn, TakeBiasIn, RecogniseSoftmax,
-               RecogniseLogSoftmax>(patterns.getContext());
+  // Ahead of the other: what is centred is x of a norm that is not.
+  patterns.add<RecogniseLayerNorm<DivOp>, RecogniseLayerNorm<MulOp>>(patterns.getContext(), /*benefit=*/2);
+  patterns.add<RecogniseRmsNorm<DivOp>, RecogniseRmsNorm<MulOp>>(patterns.getContext());
+  patterns.add<TakeScaleIn, TakeBiasIn, RecogniseSoftmax, RecogniseLogSoftmax>(patterns.getContext());
 }
 
 }  // namespace hpu::normalize

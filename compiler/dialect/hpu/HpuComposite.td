@@ -16,9 +16,10 @@ def Hpu_SoftmaxOp : Hpu_AxisOp<"softmax", "exp(x - max) / sum(exp(x - max)) alon
 def Hpu_LogSoftmaxOp : Hpu_AxisOp<"log_softmax", "Logarithm of softmax along axis", meaning>;
 
 def Hpu_LayerNormOp : Hpu_TensorOp<"layer_norm", !strconcat("uint32_t getWholeDims();", bounded)> {
-  let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the dims from axis to the last";
+  let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the dims from axis to the last; "
+                "not centred: x / sqrt(mean of squares + epsilon) * scale + bias";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, Optional<AnyRankedTensor>:$bias,
-                       I64Attr:$axis, F64Attr:$epsilon);
+                       I64Attr:$axis, F64Attr:$epsilon, DefaultValuedAttr<BoolAttr, "true">:$centred);
   let hasVerifier = 1;
 }
 def Hpu_BatchNormOp : Hpu_TensorOp<"batch_norm", !strconcat(elementwise, meaning)> {

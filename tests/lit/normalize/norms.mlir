@@ -60,6 +60,31 @@ func.func @firstDims(%x: tensor<2x5x4xf32>) -> tensor<2x5x4xf32> {
   return %d : tensor<2x5x4xf32>
 }
 
+// RMSNorm: by the root of the mean of squares, as a quotient and as a product; the scale may be the first factor.
+// CHECK-LABEL: func.func @rms(
+// CHECK-SAME: %[[X:.*]]: tensor<2x5x4xf32>
+// CHECK: %[[N:.*]] = hpu.layer_norm %[[X]], %{{.*}} {axis = 2 : i64, centred = false, epsilon = {{.*}}}
+// CHECK: %[[M:.*]] = hpu.layer_norm %[[X]], %{{.*}} {axis = 1 : i64, centred = false, epsilon = {{.*}}}
+// CHECK: return %[[N]], %[[M]]
+func.func @rms(%x: tensor<2x5x4xf32>) -> (tensor<2x5x4xf32>, tensor<2x5x4xf32>) {
+  %two = hpu.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %eps = hpu.constant dense<1.0e-06> : tensor<f32> : tensor<f32>
+  %w = hpu.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> : tensor<4xf32>
+  %sq = hpu.pow %x, %two : (tensor<2x5x4xf32>, tensor<f32>) -> tensor<2x5x4xf32>
+  %m = hpu.reduce_mean %sq {axes = array<i64: 2>} : (tensor<2x5x4xf32>) -> tensor<2x5x1xf32>
+  %e = hpu.add %m, %eps : (tensor<2x5x1xf32>, tensor<f32>) -> tensor<2x5x1xf32>
+  %s = hpu.sqrt %e : (tensor<2x5x1xf32>) -> tensor<2x5x1xf32>
+  %r = hpu.reciprocal %s : (tensor<2x5x1xf32>) -> tensor<2x5x1xf32>
+  %n = hpu.mul %x, %r : (tensor<2x5x4xf32>, tensor<2x5x1xf32>) -> tensor<2x5x4xf32>
+  %y = hpu.mul %w, %n : (tensor<4xf32>, tensor<2x5x4xf32>) -> tensor<2x5x4xf32>
+  %sq2 = hpu.mul %x, %x : (tensor<2x5x4xf32>, tensor<2x5x4xf32>) -> tensor<2x5x4xf32>
+  %m2 = hpu.reduce_mean %sq2 {axes = array<i64: 1, 2>} : (tensor<2x5x4xf32>) -> tensor<2x1x1xf32>
+  %e2 = hpu.add %eps, %m2 : (tensor<f32>, tensor<2x1x1xf32>) -> tensor<2x1x1xf32>
+  %s2 = hpu.sqrt %e2 : (tensor<2x1x1xf32>) -> tensor<2x1x1xf32>
+  %d = hpu.div %x, %s2 : (tensor<2x5x4xf32>, tensor<2x1x1xf32>) -> tensor<2x5x4xf32>
+  return %y, %d : tensor<2x5x4xf32>, tensor<2x5x4xf32>
+}
+
 // CHECK-LABEL: func.func @softmax(
 // CHECK-SAME: %[[X:.*]]: tensor<2x5xf32>
 // CHECK-NEXT: %[[S:.*]] = hpu.softmax %[[X]] {axis = 1 : i64}

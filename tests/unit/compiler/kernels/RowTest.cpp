@@ -97,7 +97,7 @@ TEST(Row, SoftmaxOfARowTooLongForLocalMemory) {
         {1e-5, 0});
 }
 
-TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
+void checkLayerNorm(bool isCentred) {
   for (ElementType type : {F32, BF16}) {
     for (int64_t axis : {1, 2}) {
       for (const Index& order : {Index{0, 1, 2}, Index{1, 2, 0}}) {
@@ -106,13 +106,13 @@ TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
         std::vector<int64_t> axes;
         for (int64_t d = axis; d < 3; ++d) axes.push_back(d);
         Tensor scale = Tensor::dense(type, tail).random(6), bias = Tensor::dense(type, {50}).random(7);
-        check("%r = hpu.layer_norm %0, %1, %2 {axis = " + std::to_string(axis) +
-                  " : i64, epsilon = 1.0e-5 : f64} : ($0, $1, $2) -> $out0\nhpu.yield %r : $out0",
+        check("%r = hpu.layer_norm %0, %1, %2 {axis = " + std::to_string(axis) + " : i64, epsilon = 1.0e-5 : f64" +
+                  (isCentred ? "" : ", centred = false") + "} : ($0, $1, $2) -> $out0\nhpu.yield %r : $out0",
               {x, scale, bias}, {Tensor::dense(type, {7, 6, 50}, order)},
               [&](int, const Index& i) {
                 double sum = 0, squares = 0, count = 0;
                 alongAxes(x.sizes, i, axes, [&](const Index& j) { sum += x.at(j), ++count; });
-                double mean = sum / count;
+                double mean = isCentred ? sum / count : 0;
                 alongAxes(x.sizes, i, axes, [&](const Index& j) { squares += (x.at(j) - mean) * (x.at(j) - mean); });
                 double y = (x.at(i) - mean) / std::sqrt(squares / count + 1e-5);
                 return y * scale.at(Index(i.begin() + axis, i.end())) + bias.at({i[2]});
@@ -121,6 +121,14 @@ TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
       }
     }
   }
+}
+
+TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
+  checkLayerNorm(true);
+}
+
+TEST(Row, LayerNormThatIsNotCentred) {
+  checkLayerNorm(false);
 }
 
 TEST(Row, InstanceNormAndBatchNormInBothLayouts) {
