@@ -195,7 +195,7 @@ void gatherTuples(NodeContext& node) {
     if (!node.fixSize(indices, tuples, tuples + rank - batches - *left)) return;
   if (at.back().isFree()) return node.unsupported("tuples of indices whose length is not known");
   const int64_t depth = at.back().size;
-  if (batches < 0 || depth < 1 || batches + depth > rank || batches > tuples)
+  if (batches < 0 || batches > rank || depth < 1 || depth > rank - batches || batches > tuples)
     return node.invalid("its indices are deeper than the data");
   std::optional<DimExpr> places = DimExpr(1);
   Value place;

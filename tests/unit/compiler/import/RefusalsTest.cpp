@@ -40,6 +40,20 @@ TEST_F(Importer, ReportsAllUnsupportedNodesAtOnceAndNothingThatFollowsFromThem) 
   EXPECT_THAT(module.status().message(), Not(HasSubstr("after")));
 }
 
+TEST_F(Importer, GatherNDOfMoreBatchesThanAnythingHas) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  for (const int64_t batches : {kMax, -kMax - 1, int64_t{1} << 39, int64_t{3}}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {2, 3}).input("at", ElementType::kI64, {2, 1});
+    builder.node("GatherND", "gather", {"x", "at"}, {"y"}, {{"batch_dims", batches}}).output("y");
+    auto module = import(builder);
+    ASSERT_FALSE(module.ok());
+    EXPECT_THAT(
+        module.status().message(),
+        HasSubstr(batches > 0 && batches < kMax ? "its indices are deeper than the data" : "which is beyond 2^40"));
+  }
+}
+
 TEST_F(Importer, UnsupportedNodesHideNoOtherFault) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kF32, {2, 3}).input("bad", ElementType::kF32, {-2, 3});
