@@ -584,7 +584,8 @@ const std::vector<KnownDifference>& knownDifferences() {
        isReductionOfNothing, nullptr,
        [] { return single({"ReduceProd", {}, {}, {{"axes", Ints{-1, -2}}}}, {floats({1, 31, 0}, {})}, 11); }},
       {"log-sum-exp-of-nan",
-       "ReduceLogSumExp of an infinity and a NaN behind it: ours is NaN, as NumPy's and PyTorch's; ONNX Runtime's largest "
+       "ReduceLogSumExp of an infinity and a NaN behind it: ours is NaN, as NumPy's and PyTorch's; ONNX Runtime's "
+       "largest "
        "element is the infinity, which it gives back",
        isLogSumExp, isOfNanAndInfinity,
        [] { return single({"ReduceLogSumExp", {}, {}, {}}, {floats({3}, {INFINITY, NAN, 1})}, 17); }},

@@ -121,7 +121,13 @@ std::vector<std::shared_ptr<DeviceObject>> Library::releaseAll() {
 
 std::shared_ptr<DeviceObject> Library::findDevice(synDeviceId id) const {
   std::shared_lock lock(mutex_);
-  return id < devices_.size() ? devices_[id] : nullptr;
+  if (id < devices_.size() && devices_[id]) return devices_[id];
+  std::shared_ptr<DeviceObject> only;
+  for (const std::shared_ptr<DeviceObject>& device : devices_) {
+    if (device && only) return nullptr;
+    if (device) only = device;
+  }
+  return only;
 }
 
 Result Library::missingDevice(synDeviceId id) const {

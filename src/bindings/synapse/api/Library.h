@@ -56,7 +56,9 @@ class Library {
   /// Fails what is queued and releases the devices; state() is synSynapseTerminated then.
   void terminate();
 
-  /// A device that synDeviceAcquire* gave. Errors: synInvalidArgument naming the id and those that are valid.
+  /// The device that a caller's id means: while the process holds one device, that one, whatever the id (programs pass
+  /// their rank, or a number that they were told by something else); else the one that synDeviceAcquire* gave this id
+  /// to. Null when there is none; missingDevice() names the id and those that are valid.
   std::shared_ptr<DeviceObject> findDevice(synDeviceId id) const;
   Result missingDevice(synDeviceId id) const;
   /// Whether it is still acquired. A function that has made an object of a device looks once more when the object can

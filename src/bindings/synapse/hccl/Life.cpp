@@ -59,10 +59,11 @@ hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
       int id = devlist ? devlist[i] : i;
       if (id < 0) return {hcclInvalidArgument, hpu::base::strCat("devlist[", i, "] is ", id)};
       auto device = Library::get().findDevice(static_cast<synDeviceId>(id));
-      if (!device)
+      bool taken = std::find(objects.begin(), objects.end(), device) != objects.end();
+      // Of one device every id is the device's: a second one is another that there is not.
+      if (!device || (taken && device->id() != static_cast<synDeviceId>(id)))
         return HcclResult(hcclNoDeviceFound, Library::get().missingDevice(static_cast<synDeviceId>(id)).text());
-      if (std::find(objects.begin(), objects.end(), device) != objects.end())
-        return {hcclInvalidArgument, hpu::base::strCat("device ", id, " is listed twice")};
+      if (taken) return {hcclInvalidArgument, hpu::base::strCat("device ", id, " is listed twice")};
       devices.push_back(device->device());
       objects.push_back(std::move(device));
     }

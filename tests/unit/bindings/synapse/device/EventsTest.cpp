@@ -115,6 +115,8 @@ TEST_F(Events, WrongArgumentsAreErrors) {
   synEventHandle event = create(), made = nullptr;
   uint64_t ns = 0;
   EXPECT_SYN_ERROR(synEventCreate(nullptr, device, 0), synInvalidArgument, "null");
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(synEventCreate(&made, 8, 0), synInvalidArgument, "device 8");
   EXPECT_SYN_ERROR(synEventCreate(&made, device, 2), synInvalidArgument, "flags is 2");
   EXPECT_EQ(made, nullptr);
