@@ -34,11 +34,11 @@ bool isFree(const DeviceOptions& options) {
 
 // Tables and the library are never destroyed: threads may be in entry points while the process ends.
 Handles<StreamObject, synStreamHandle>& streams() {
-  static auto* table = new Handles<StreamObject, synStreamHandle>(HandleKind::kStream);
+  static auto* table = new Handles<StreamObject, synStreamHandle>(HandleKind::kStream, kMaxStreams);
   return *table;
 }
 Handles<EventObject, synEventHandle>& events() {
-  static auto* table = new Handles<EventObject, synEventHandle>(HandleKind::kEvent);
+  static auto* table = new Handles<EventObject, synEventHandle>(HandleKind::kEvent, kMaxEvents);
   return *table;
 }
 Library& Library::get() {

@@ -39,6 +39,9 @@ struct EventObject {
   uint64_t mappedRecipe = 0, mappedTensor = 0;
 };
 
+/// As many as a process may have at a time: a program that leaks them learns of it before the host has no memory left.
+inline constexpr size_t kMaxStreams = 1024, kMaxEvents = size_t{1} << 18;
+
 Handles<StreamObject, synStreamHandle>& streams();
 Handles<EventObject, synEventHandle>& events();
 

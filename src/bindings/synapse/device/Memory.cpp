@@ -10,6 +10,7 @@
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
+using hpu::synapse::guardedCreate;
 using hpu::synapse::Result;
 
 namespace {
@@ -34,7 +35,7 @@ Result checkFlags(uint32_t flags, uint32_t own) {
 
 synStatus synDeviceMalloc(const synDeviceId deviceId, const uint64_t size, uint64_t reqAddr, const uint32_t flags,
                           uint64_t* buffer) {
-  return guarded("synDeviceMalloc", [&]() -> Result {
+  return guardedCreate("synDeviceMalloc", buffer, [&]() -> Result {
     SYN_REQUIRE(buffer);
     SYN_RETURN_IF_ERROR(checkSize(size));
     SYN_RETURN_IF_ERROR(checkFlags(flags, synMemDevice));
@@ -65,7 +66,7 @@ synStatus synDeviceFree(const synDeviceId deviceId, const uint64_t buffer, const
 }
 
 synStatus synHostMalloc(const synDeviceId deviceId, const uint64_t size, const uint32_t flags, void** buffer) {
-  return guarded("synHostMalloc", [&]() -> Result {
+  return guardedCreate("synHostMalloc", buffer, [&]() -> Result {
     SYN_REQUIRE(buffer);
     SYN_RETURN_IF_ERROR(checkSize(size));
     SYN_RETURN_IF_ERROR(checkFlags(flags, synMemHost));

@@ -288,9 +288,8 @@ using namespace hpu::synapse;
 
 synStatus SYN_API_CALL synGraphCompile(synRecipeHandle* pRecipeHandle, const synGraphHandle graphHandle,
                                        const char* pRecipeName, const char* pBuildLog) {
-  return guarded("synGraphCompile", [&]() -> Result {
+  return guardedCreate("synGraphCompile", pRecipeHandle, [&]() -> Result {
     SYN_REQUIRE(pRecipeHandle);
-    *pRecipeHandle = nullptr;
     SYN_FIND(graph, graphs(), graphHandle);
     BuildLog log;
     SYN_RETURN_IF_ERROR(log.open(pBuildLog));

@@ -53,6 +53,7 @@ hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
   return guardedHccl("hcclCommInitAll", [&]() -> HcclResult {
     HCCL_REQUIRE(comm);
     if (ndev < 1) return {hcclInvalidArgument, hpu::base::strCat("ndev is ", ndev, "; at least 1 is needed")};
+    std::fill_n(comm, ndev, nullptr);
     std::vector<std::shared_ptr<DeviceObject>> objects;
     std::vector<hpu::Device> devices;
     for (int i = 0; i < ndev; ++i) {

@@ -179,6 +179,54 @@ TEST_F(Devices, TheirDescriptorIsOpenAndTheirs) {
   close(mine);
 }
 
+/// What a failed call was to give is null, so that programs that go by the handle see the failure, too.
+TEST_F(Devices, AFailedCreateStoresNull) {
+  auto was = [](uint64_t number) { return reinterpret_cast<void*>(static_cast<uintptr_t>(number)); };
+  for (bool up : {true, false}) {
+    SCOPED_TRACE(up);
+    if (!up) {
+      ASSERT_SYN(synDestroy());
+    }
+    auto stream = static_cast<synStreamHandle>(was(16)), priority = stream;
+    auto event = static_cast<synEventHandle>(was(16));
+    auto graph = static_cast<synGraphHandle>(was(16)), eager = graph, copy = graph;
+    auto tensor = static_cast<synTensor>(was(16)), old = tensor, constant = tensor;
+    auto section = static_cast<synSectionHandle>(was(16));
+    auto recipe = static_cast<synRecipeHandle>(was(16)), compiled = recipe;
+    uint64_t memory = 16;
+    void* host = was(16);
+    uint32_t count = 0;
+    EXPECT_NE(synStreamCreateGeneric(&stream, 0, 0), synSuccess);
+    EXPECT_NE(hpuSynStreamCreateWithPriority(&priority, 0, 1), synSuccess);
+    EXPECT_NE(synEventCreate(&event, 0, 0), synSuccess);
+    EXPECT_NE(synDeviceMalloc(0, 64, 0, 0, &memory), synSuccess);
+    EXPECT_NE(synHostMalloc(0, 64, 0, &host), synSuccess);
+    EXPECT_NE(synGraphCreate(&graph, synDeviceTypeInvalid), synSuccess);
+    EXPECT_NE(synGraphCreateEager(&eager, synDeviceTypeInvalid), synSuccess);
+    EXPECT_NE(synGraphDuplicate(nullptr, &copy, nullptr, &count, nullptr, &count), synSuccess);
+    EXPECT_NE(synTensorHandleCreate(&tensor, nullptr, DATA_TENSOR, "t"), synSuccess);
+    EXPECT_NE(synTensorCreate(&old, nullptr, nullptr, 0), synSuccess);
+    EXPECT_NE(synConstTensorCreate(&constant, nullptr), synSuccess);
+    EXPECT_NE(synSectionCreate(&section, 0, nullptr), synSuccess);
+    EXPECT_NE(synRecipeDeSerialize(&recipe, "/nonexistent/file"), synSuccess);
+    EXPECT_NE(synGraphCompile(&compiled, nullptr, "r", nullptr), synSuccess);
+    EXPECT_EQ(stream, nullptr);
+    EXPECT_EQ(priority, nullptr);
+    EXPECT_EQ(event, nullptr);
+    EXPECT_EQ(memory, 0u);
+    EXPECT_EQ(host, nullptr);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(eager, nullptr);
+    EXPECT_EQ(copy, nullptr);
+    EXPECT_EQ(tensor, nullptr);
+    EXPECT_EQ(old, nullptr);
+    EXPECT_EQ(constant, nullptr);
+    EXPECT_EQ(section, nullptr);
+    EXPECT_EQ(recipe, nullptr);
+    EXPECT_EQ(compiled, nullptr);
+  }
+}
+
 TEST_F(Devices, ANodeHasNoNinth) {
   synDeviceId device = 0;
   for (int i = 0; i < 8; ++i) ASSERT_SYN(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2));

@@ -139,5 +139,19 @@ TEST_F(Events, WrongArgumentsAreErrors) {
   EXPECT_SYN_ERROR(synEventElapsedTime(&ns, event, there), synInvalidArgument, "clocks differ");
 }
 
+TEST_F(Events, AreAsManyAsTheyMayBe) {
+  std::vector<synEventHandle> made;
+  synEventHandle next = nullptr;
+  synStatus status = synSuccess;
+  while (made.size() < (1 << 20) && (status = synEventCreate(&next, device, 0)) == synSuccess) made.push_back(next);
+  EXPECT_EQ(status, synAllResourcesTaken);
+  EXPECT_EQ(next, nullptr);
+  EXPECT_EQ(made.size(), size_t{1} << 18);
+  ASSERT_SYN(synEventDestroy(made.back()));
+  EXPECT_SYN(synEventCreate(&made.back(), device, EVENT_COLLECT_TIME));
+  for (synEventHandle one : made)
+    if (synEventDestroy(one) != synSuccess) FAIL() << hpuSynLastError();
+}
+
 }  // namespace
 }  // namespace synapse_test

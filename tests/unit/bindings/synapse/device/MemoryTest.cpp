@@ -43,7 +43,7 @@ TEST_F(Memory, ARequestedAddressIsGivenOrRefused) {
   EXPECT_EQ(synDeviceMalloc(device, 256, wanted + 4096, 0, &got), synFailedToAllocateDeviceMemory);
   EXPECT_EQ(synDeviceMalloc(device, 256, wanted + 1, 0, &got), synInvalidArgument) << "not aligned";
   EXPECT_EQ(synDeviceMalloc(device, 256, 4096, 0, &got), synInvalidArgument) << "not the device's memory";
-  EXPECT_EQ(got, 7u);
+  EXPECT_EQ(got, 0u);
   ASSERT_SYN(synDeviceFree(device, wanted, 0));
   ASSERT_SYN(synDeviceMalloc(device, 256, wanted + 4096, 0, &got));
   EXPECT_EQ(got, wanted + 4096);
@@ -54,7 +54,7 @@ TEST_F(Memory, OutOfMemoryNamesTheLargestHolders) {
   uint64_t buffer = 7;
   EXPECT_SYN_ERROR(synDeviceMalloc(device, 100 << 20, 0, 0, &buffer), synOutOfDeviceMemory, "200 MiB");
   EXPECT_THAT(hpuSynLastError(), testing::HasSubstr("synDeviceMalloc"));
-  EXPECT_EQ(buffer, 7u);
+  EXPECT_EQ(buffer, 0u);
   EXPECT_EQ(allocate(50 << 20) % 256, 0u) << "the device goes on";
 }
 

@@ -207,5 +207,19 @@ TEST_F(Streams, ThreadsUseOneAtOnce) {
   }
 }
 
+TEST_F(Streams, AreAsManyAsTheyMayBe) {
+  std::vector<synStreamHandle> made;
+  synStreamHandle next = nullptr;
+  synStatus status = synSuccess;
+  while (made.size() < 5000 && (status = synStreamCreateGeneric(&next, device, 0)) == synSuccess) made.push_back(next);
+  EXPECT_EQ(status, synAllResourcesTaken);
+  EXPECT_EQ(next, nullptr);
+  EXPECT_EQ(made.size(), 1023u) << "and the fixture's";
+  EXPECT_THAT(hpuSynLastError(), testing::HasSubstr("1024 streams"));
+  ASSERT_SYN(synStreamDestroy(made.back()));
+  EXPECT_SYN(synStreamCreateGeneric(&made.back(), device, 0)) << "one that is destroyed makes room";
+  for (synStreamHandle one : made) EXPECT_SYN(synStreamDestroy(one));
+}
+
 }  // namespace
 }  // namespace synapse_test
