@@ -147,6 +147,8 @@ std::vector<std::shared_ptr<DeviceObject>> Library::devices() const {
 }
 
 Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
+  StatusOr<bool> ordersByAddress = settings::getBool(Setting::HPU_SYNAPSE_ADDRESS_ORDER);
+  if (!ordersByAddress.ok()) return ordersByAddress.status();
   // Waiting for a device may take a while: without the lock.
   StatusOr<Device> device = Device::open(options);
   if (!device.ok()) {
@@ -175,7 +177,7 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
                                                      device->info().pciAddress, " already, as device ", i)};
   }
   if (slot == devices_.size()) devices_.emplace_back();
-  devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device));
+  devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device), *ordersByAddress);
   base::perThread<ThreadsDevice>().object = devices_[slot];
   *id = static_cast<synDeviceId>(slot);
   return {};

@@ -308,9 +308,28 @@ class Launcher {
     scratch_.arguments.workspace =
         own || recipe_.workspaceBytes() == 0 || (!isFree && program.workspaceBytes() == 0) ? 0 : request_.workspace;
     scratch_.arguments.inputShapes = sized.shapes;
-    Status status = executable.launch(stream_.stream, scratch_.arguments);
+    AddressOrder& order = stream_.device->order();
+    std::vector<MemoryUse> uses;
+    if (order.isEnabled()) addUses(program, uses);
+    Status status =
+        order.inOrder(stream_.stream, uses, [&] { return executable.launch(stream_.stream, scratch_.arguments); });
     if (status.code() == StatusCode::kNotFound) return {synInvalidArgument, status.message()};
     return status;
+  }
+
+  /// What the launch reads and writes: its inputs, its outputs and its workspace.
+  void addUses(const Program& program, std::vector<MemoryUse>& uses) const {
+    auto addSide = [&](const std::vector<int32_t>& indices, const std::vector<uint64_t>& addresses, bool writes) {
+      for (size_t i = 0; i < indices.size(); ++i) {
+        auto place = static_cast<size_t>(recipe_.place(indices[i]));
+        uint64_t bytes = maxBytes(recipe_.description(recipe_.tensors()[place]));
+        uses.push_back({addresses[i], addresses[i] + bytes, writes, false});
+      }
+    };
+    addSide(program.inputs(), scratch_.arguments.inputs, false);
+    addSide(program.outputs(), scratch_.arguments.outputs, true);
+    if (uint64_t workspace = scratch_.arguments.workspace; workspace != 0)
+      uses.push_back({workspace, workspace + recipe_.workspaceBytes(), true, false});
   }
 
   StreamObject& stream_;

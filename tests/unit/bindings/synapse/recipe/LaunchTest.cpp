@@ -376,5 +376,29 @@ TEST_F(SynapseLaunch, ThreadsShareARecipe) {
   for (auto& thread : threads) thread.join();
 }
 
+/// Up on one stream, the launch on another, back on a third: without an event.
+TEST_F(SynapseLaunch, AreInOrderByAddressWhereAProgramWantsIt) {
+  ASSERT_SYN(synDeviceRelease(device));
+  ASSERT_SYN(synConfigurationSet("HPU_SYNAPSE_ADDRESS_ORDER", "1"));
+  synStatus acquired = synDeviceAcquireByDeviceType(&device, synDeviceGaudi2);
+  EXPECT_SYN(synConfigurationSet("HPU_SYNAPSE_ADDRESS_ORDER", ""));
+  ASSERT_EQ(acquired, synSuccess);
+  synStreamHandle up = nullptr, down = nullptr;
+  for (synStreamHandle* one : {&stream, &up, &down}) ASSERT_SYN(synStreamCreateGeneric(one, device, 0));
+  constexpr size_t kCount = 1 << 20;
+  synRecipeHandle recipe = copyRecipe(graph, kCount);
+  uint64_t x = allocate(4 * kCount), y = allocate(4 * kCount);
+  std::vector<synLaunchTensorInfo> infos = {info(recipe, "x", x), info(recipe, "y", y)};
+  Values values, back(kCount);
+  for (int32_t round = 0; round < 20; ++round) {
+    values = counting(kCount, 1000 * round);
+    ASSERT_SYN(synMemCopyAsync(up, reinterpret_cast<uintptr_t>(values.data()), 4 * kCount, x, HOST_TO_DRAM));
+    ASSERT_SYN(launch(recipe, infos));
+    ASSERT_SYN(synMemCopyAsync(down, y, 4 * kCount, reinterpret_cast<uintptr_t>(back.data()), DRAM_TO_HOST));
+    ASSERT_SYN(synStreamSynchronize(down));
+    ASSERT_EQ(back, values) << round;
+  }
+}
+
 }  // namespace
 }  // namespace hpu::testing
