@@ -23,6 +23,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/SectionUse.h"
 #include "bindings/synapse/lowering/Compile.h"
 #include "tools/common/Session.h"
 
@@ -184,6 +185,8 @@ Status runCase(Case& c, bool inferOnly, bool log, bool free) {
     for (size_t t = 0; t < inferred.tensors.size(); ++t) printSizes(inferred, t, inferred.tensors[t].maxSizes);
     return okStatus();
   }
+  // As synGraphCompile, before it compiles.
+  HPU_RETURN_IF_ERROR(checkSectionOrder(c.request.actualSizes.empty() ? inferred : c.graph));
   std::string note;
   if (free && c.request.actualSizes.empty()) {
     CompileRequest request = c.request;

@@ -10,6 +10,7 @@
 
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/graph/CompilerLibrary.h"
@@ -17,6 +18,7 @@
 #include "bindings/synapse/graph/Describe.h"
 #include "bindings/synapse/graph/GuidList.h"
 #include "bindings/synapse/graph/HostValues.h"
+#include "bindings/synapse/graph/SectionUse.h"
 #include "bindings/synapse/graph/Tables.h"
 #include "bindings/synapse/recipe/ProgramCache.h"
 #include "bindings/synapse/recipe/RecipeObject.h"
@@ -145,6 +147,15 @@ Result checkPersistent(const GraphDescription& graph) {
   return {};
 }
 
+/// That nodes which use the same bytes of a section have an order, unless the program wants to do without the check.
+Result checkOverlaps(const GraphDescription& graph) {
+  if (graph.nodes.size() < 2) return {};
+  HPU_ASSIGN(bool checked, settings::getBool(Setting::CHECK_SECTION_OVERLAP_CHECK));
+  if (!checked) return {};
+  Status status = checkSectionOrder(graph);
+  return status.ok() ? Result() : Result(synInvalidSectionsDefinition, status.message());
+}
+
 /// Whether an eager graph may share its program with graphs of other sizes: all that it has are plain tensors.
 bool mayShareSizes(const DescribedGraph& described) {
   auto isPlain = [](const TensorDescription& tensor) {
@@ -222,6 +233,7 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   GraphDescription& graph = described.graph;
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
+  SYN_RETURN_IF_ERROR(checkOverlaps(graph));
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
   std::shared_ptr<SizedProgram> sized;
   HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described, sized));
