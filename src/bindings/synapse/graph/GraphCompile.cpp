@@ -16,6 +16,7 @@
 #include "bindings/synapse/graph/CompilerLibrary.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "bindings/synapse/graph/DynamicStrides.h"
 #include "bindings/synapse/graph/GuidList.h"
 #include "bindings/synapse/graph/HostValues.h"
 #include "bindings/synapse/graph/SectionUse.h"
@@ -147,6 +148,13 @@ Result checkPersistent(const GraphDescription& graph) {
   return {};
 }
 
+/// As programs want it that lay out their tensors for the largest sizes.
+Result layOutForLargest(GraphDescription& graph) {
+  HPU_ASSIGN(bool isDense, settings::getBool(Setting::GAUDI_ENABLE_SERIALIZE_DESERIALIZE_PASS));
+  if (!isDense) strideByLargest(graph);
+  return {};
+}
+
 /// That nodes which use the same bytes of a section have an order, unless the program wants to do without the check.
 Result checkOverlaps(const GraphDescription& graph) {
   if (graph.nodes.size() < 2) return {};
@@ -233,6 +241,7 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   GraphDescription& graph = described.graph;
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
+  SYN_RETURN_IF_ERROR(layOutForLargest(graph));
   SYN_RETURN_IF_ERROR(checkOverlaps(graph));
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
   std::shared_ptr<SizedProgram> sized;
