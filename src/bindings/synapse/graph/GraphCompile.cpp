@@ -91,6 +91,8 @@ StatusOr<std::vector<ConstValue>> constValues(GraphDescription& graph) {
     if (!tensor.hostData || !isPersistent(graph, tensor) || !graph.sections[tensor.section].isConst) continue;
     auto bytes = convertValues(*tensor.hostData, tensor.hostType, tensor.dataType, graph.target);
     if (!bytes.ok()) return bytes.status().withContext(strCat("tensor '", tensor.name, "'"));
+    if (std::min(maxBytes(tensor), hbm) == maxBytes(tensor))
+      *bytes = memoryImage(tensor, tensor.maxSizes, std::move(*bytes));
     if (bytes->size() > hbm || tensor.sectionOffset > hbm - bytes->size())
       return invalidArgument(strCat("tensor '", tensor.name, "' has ", bytes->size(), " bytes at offset ",
                                     tensor.sectionOffset, " of const section ", graph.sections[tensor.section].id,
@@ -168,7 +170,7 @@ Result checkOverlaps(const GraphDescription& graph) {
 bool mayShareSizes(const DescribedGraph& described) {
   auto isPlain = [](const TensorDescription& tensor) {
     return (tensor.type == DATA_TENSOR || tensor.type == DATA_TENSOR_DYNAMIC) && tensor.permutation.empty() &&
-           std::all_of(tensor.strides.begin(), tensor.strides.end(), [](uint64_t stride) { return stride == 0; });
+           !hasStrides(tensor);
   };
   const std::vector<TensorDescription>& tensors = described.graph.tensors;
   return described.graph.eager && !described.dynamic && std::all_of(tensors.begin(), tensors.end(), isPlain);

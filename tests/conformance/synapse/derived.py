@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases made of those of the other tables: of each node type some, with their tensors told in another way."""
+
+import os
+import runpy
+import sys
+from unittest import mock
+
+import cases
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+TABLES = ("matrix", "convolution", "movement", "slices", "elementwise", "reduction", "norms", "pooling", "index", "creation", "training", "random")
+
+
+class Words:
+    """A line of a case: what kind it is, its first words and its keys."""
+
+    def __init__(self, line):
+        words = line.split(" ")
+        self.kind = words[0]
+        self.first = [w for w in words[1:] if "=" not in w]
+        self.keys = dict(w.split("=", 1) for w in words[1:] if "=" in w)
+
+    def __str__(self):
+        return " ".join([self.kind, *self.first, *(f"{k}={v}" for k, v in self.keys.items())])
+
+    def sizes(self):
+        """Framework order; None: not declared."""
+        word = self.keys.get("sizes")
+        return None if word is None else tuple(int(s) for s in reversed(word.split(",")) if s)
+
+
+def cases_of(table):
+    """The cases of test_TABLE.py that must compile."""
+    with mock.patch.object(cases.Suite, "main", lambda suite: suite), mock.patch.object(sys, "exit"):
+        suite = runpy.run_path(os.path.join(FOLDER, f"test_{table}.py"))["suite"]
+    return [c for c in suite.cases if c.error is None]
+
+
+def guids_of(case):
+    return [Words(line).first[0] for line in case.lines if line.startswith("node ")]
+
+
+def each_node_type(most, tables=TABLES):
+    """Of every GUID, data types apart, the first so many cases that are one node of it."""
+    seen = {}
+    for table in tables:
+        for case in cases_of(table):
+            guids = guids_of(case)
+            if len(guids) != 1:
+                continue
+            seen[guids[0]] = seen.get(guids[0], 0) + 1
+            if seen[guids[0]] <= most:
+                yield table, case
+
+
+def copy_of(case, suffix):
+    """A case with lines of its own, which may be changed."""
+    copy = cases.Case(f"{case.name}_{suffix}")
+    copy.lines, copy.expected, copy.tolerance = list(case.lines), dict(case.expected), case.tolerance
+    copy.sections, copy.tensors, copy.nodes = case.sections, case.tensors, case.nodes
+    return copy
