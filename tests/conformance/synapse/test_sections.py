@@ -142,7 +142,7 @@ for name, guid, params, types, f in BINARY:
         s = c.section("persistent")
         half = bytes_of(a) // 2
         c.node(node, [c.input(a), c.input(b)], [c.tensor(a.shape, dtype, s, name="one", offset=half)], params, name="one_")
-        c.node("identity", [c.input(d)], [c.output(d, section=s, name="two")], name="two_", after=["one_"])
+        c.node("identity", [c.input(d)], [c.tensor(d.shape, dtype, s, name="two")], name="two_", after=["one_"])
         whole = torch.cat([d.flatten(), f(a, b).flatten()[a.numel() // 2:]])
         c.node("identity", [c.input(torch.zeros_like(whole), section=s, name="all")], [c.output(whole, name="seen")], after=["two_"])
 
