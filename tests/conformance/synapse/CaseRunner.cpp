@@ -4,7 +4,7 @@
 //   synapse_case_runner FILE [--level=2] [--target=gaudi2] [--infer] [--log] [--free]
 //
 // FILE, a word a token (cases.py writes it):
-//   case NAME
+//   case NAME [largest]                           largest: as with GAUDI_ENABLE_SERIALIZE_DESERIALIZE_PASS=0
 //   section persistent|const|workspace            in order: section 0, 1 ...
 //   tensor NAME key=value...                      in order: tensor 0, 1 ...; keys below
 //   node GUID NAME inputs=0,-,1 outputs=2 params=HEX after=NAME,.. layouts=CWHN,KCSR layout=.. precision=2
@@ -25,6 +25,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/DynamicStrides.h"
 #include "bindings/synapse/graph/SectionUse.h"
 #include "bindings/synapse/lowering/Compile.h"
 #include "tools/common/Session.h"
@@ -41,6 +42,7 @@ struct Case {
   CompileRequest request;
   std::map<int32_t, std::vector<uint8_t>> data;
   std::map<std::string, uint64_t> nodeIds;
+  bool isStridedByLargest = false;
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -227,6 +229,7 @@ Status runCase(Case& c, bool inferOnly, bool log, bool free) {
     return okStatus();
   }
   // As synGraphCompile, before it compiles.
+  if (c.isStridedByLargest) strideByLargest(c.graph);
   HPU_RETURN_IF_ERROR(checkSectionOrder(c.request.actualSizes.empty() ? inferred : c.graph));
   std::string note;
   if (free && c.request.actualSizes.empty()) {
@@ -280,6 +283,7 @@ int main(int argc, char** argv) {
       c = Case();
       c.name = c.graph.name = words[1];
       c.request = request;
+      c.isStridedByLargest = words.size() > 2 && words[2] == "largest";
       c.graph.target = target;
       c.graph.eager = true;  // One kernel variant is enough here.
     } else if (words[0] == "section") {

@@ -79,6 +79,7 @@ class Case:
         self.name = name
         self.lines, self.expected, self.error = [], {}, None
         self.strides = {}  # Of results, by name.
+        self.largest = False  # Persistent tensors of changing sizes are strided by their largest.
         self.sections = self.tensors = self.nodes = 0
         self.tolerance = None
 
@@ -239,7 +240,7 @@ class Suite:
             path = args.keep or os.path.join(folder, "cases.txt")
             with open(path, "w") as file:
                 for c in cases:
-                    file.write("\n".join([f"case {c.name}", *c.lines, "end"]) + "\n")
+                    file.write("\n".join([f"case {c.name}" + (" largest" if c.largest else ""), *c.lines, "end"]) + "\n")
             run = subprocess.run([args.runner, path, f"--level={args.level}", f"--target={args.target}", *(["--free"] if args.free else [])], stdout=subprocess.PIPE, text=True)
         results = self.parse(run.stdout)
         failed = 0

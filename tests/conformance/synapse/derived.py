@@ -60,3 +60,35 @@ def copy_of(case, suffix):
     copy.lines, copy.expected, copy.tolerance = list(case.lines), dict(case.expected), case.tolerance
     copy.sections, copy.tensors, copy.nodes = case.sections, case.tensors, case.nodes
     return copy
+
+
+def sizes_of(case):
+    """The sizes above 1 of what it reads that are no constants'."""
+    found, fixed = [], set()
+    for line in case.lines:
+        if line.startswith("tensor "):
+            words = Words(line)
+            if "data" in words.keys:
+                found += [s for s in words.sizes() or () if s > 1 and s not in found]
+            if "host" in words.keys or {"perm", "strides", "offset", "min", "actual"} & words.keys.keys():
+                fixed |= set(words.sizes() or ())
+    return [s for s in found if s not in fixed]
+
+
+def freed(case, size, suffix="free"):
+    """The case with bounds for `size`, everywhere."""
+    copy = copy_of(case, f"{suffix}{size}")
+    for at, line in enumerate(copy.lines):
+        if not line.startswith("tensor "):
+            continue
+        words = Words(line)
+        keys = words.keys
+        shape = words.sizes()
+        if shape is None or size not in shape:
+            continue
+        own = keys["sizes"].split(",")
+        keys["sizes"] = ",".join(str(2 * size) if int(s) == size else s for s in own)
+        keys["min"] = ",".join("1" if int(s) == size else s for s in own)
+        keys["actual"] = ",".join(own)
+        copy.lines[at] = str(words)
+    return copy
