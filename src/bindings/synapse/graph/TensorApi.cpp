@@ -225,7 +225,7 @@ synStatus SYN_API_CALL synTensorSetSectionOffset(synTensor tensor, uint64_t byte
 synStatus SYN_API_CALL synTensorSetHostPtr(synTensor tensor, void* hostPtr, uint64_t size, synDataType dataType,
                                            bool copyBuffer) {
   return guarded("synTensorSetHostPtr", [&]() -> Result {
-    SYN_REQUIRE(hostPtr);
+    if (size > 0) SYN_REQUIRE(hostPtr);
     SYN_RETURN_IF_ERROR(checkDataType(dataType));
     return changeTensor(tensor,
                         [&](TensorProperties& p) { return setHostValue(p, hostPtr, size, dataType, copyBuffer); });

@@ -62,13 +62,14 @@ void lowerRange(NodeContext& c) {
   }
   if (!c.ok()) return;
   double exact = std::ceil((limit - start) / delta);
-  if (delta == 0 || !(exact >= 1) || exact > 1e9)
+  if (delta == 0 || !(exact >= 0) || exact > 1e9)
     return (void)c.fail(strCat("a range from ", start, " to ", limit, " by ", delta));
   auto count = static_cast<int64_t>(exact);
   // Rounding of the bounds may cost or win one element: the declared size decides.
   if (std::optional<Shape> declared = c.declaredShape(0);
       declared && declared->size() == 1 && std::abs((*declared)[0] - count) <= 1)
     count = (*declared)[0];
+  if (count == 0) return c.output(0, c.full({type, {0}}, 0));
   if (isFloat(type)) {
     std::vector<float> values(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i)

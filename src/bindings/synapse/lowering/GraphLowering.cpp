@@ -268,6 +268,7 @@ Value GraphLowering::valueBefore(Emitter& e, size_t t) {
   StatusOr<MemoryForm> form = memoryForm(t, /*isWritten=*/false);
   if (!form.ok()) return e.failWith(form.status().withContext(tensorTitle(t)));
   const TensorType& type = form->type;
+  if (numElements(type.shape) == 0 && !inferenceOnly_) return state.before = e.constant(type, "", 0);
   bool isConst = tensor.section < source_.sections.size() && source_.sections[tensor.section].isConst;
   StatusOr<Value> made = invalidArgument("");
   if (tensor.hostData && (isConst || !isPersistent(t))) {
