@@ -66,7 +66,7 @@ def strided(case, way):
     return copy if changed else None
 
 
-for number, (table, case) in enumerate(each_node_type(2)):
+for number, (table, case) in enumerate(each_node_type(1)):
     names = ("rows", "spread", "turned", "odd")
     copy = strided(case, names[number % 4 if number % 8 < 4 else (number + 1) % 4])
     if copy is not None:
