@@ -11,8 +11,8 @@ namespace hpu::synapse {
 /// Whether the tensor is a host-to-device tensor whose value is two: maxima, then minima.
 bool hasValueBounds(const TensorDescription& tensor);
 
-/// Whether a node of the graph reads bounds: of such a tensor, or strides or an offset that shape tensors of free sizes
-/// say.
+/// Whether a node of the graph knows bounds only: of such a tensor, of strides or an offset that shape tensors of free
+/// sizes say, or of pieces of a split whose largest sizes do not sum.
 bool readsBounds(const GraphDescription& graph, const NodeDescription& node);
 bool readsBounds(const GraphDescription& graph);
 
