@@ -113,7 +113,11 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
       if (!inDomain(op->domain, in))
         result = fail(node, "not defined for " + std::string(elementTypeName(in)));
       else if (node.is<BitcastOp>())
-        result = lane(node.op, {bitsOf(operands[0])}, node.type);
+        // Of a reduction's f32 the bits are those of the type that it is rounded to.
+        result =
+            lane(node.op,
+                 {bitsOf(plan_.prims[operands[0]].type == in ? operands[0] : lane(kind<CastOp>(), {operands[0]}, in))},
+                 node.type);
       else
         result = lane(node.op, operands, node.type, params);
     }

@@ -55,8 +55,11 @@ StatusOr<int64_t> parseNumber(const Info& entry, const std::string& text) {
 }
 
 StatusOr<bool> parseBool(const Info& entry, const std::string& text) {
-  if (text == "1" || text == "true" || text == "on" || text == "yes") return true;
-  if (text == "0" || text == "false" || text == "off" || text == "no") return false;
+  std::string lower = text;
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  if (lower == "1" || lower == "true" || lower == "on" || lower == "yes") return true;
+  if (lower == "0" || lower == "false" || lower == "off" || lower == "no") return false;
   return bad(entry, text, "1 or 0 (true/false, on/off, yes/no)");
 }
 

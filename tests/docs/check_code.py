@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that a page shows is in the program that it is from, line by line.
 
-Usage: check_code.py SOURCE_DIR PAGE... A block ```cpp file=PATH (of the page's folder) holds lines of that file as they follow each
+Usage: check_code.py SOURCE_DIR PAGE... A block ```cpp file=PATH (or ```c) (of the page's folder) holds lines of that file as they follow each
 other there; a line `…` stands for what is left out. Blocks without file= are not looked at. The exit code is 2 when a line is missing."""
 import os
 import re
@@ -31,7 +31,7 @@ def main():
     for page in pages:
         with open(os.path.join(source, page), encoding="utf-8") as file:
             text = file.read()
-        for match in re.finditer(r"^```cpp file=(\S+)\n(.*?)^```", text, re.M | re.S):
+        for match in re.finditer(r"^```c(?:pp)? file=(\S+)\n(.*?)^```", text, re.M | re.S):
             count += 1
             path = os.path.join(source, os.path.dirname(page), match[1])
             with open(path, encoding="utf-8") as file:

@@ -4,7 +4,7 @@
 //   synapse_case_runner FILE [--level=2] [--target=gaudi2] [--infer] [--log] [--free]
 //
 // FILE, a word a token (cases.py writes it):
-//   case NAME
+//   case NAME [largest]                           largest: as with GAUDI_ENABLE_SERIALIZE_DESERIALIZE_PASS=0
 //   section persistent|const|workspace            in order: section 0, 1 ...
 //   tensor NAME key=value...                      in order: tensor 0, 1 ...; keys below
 //   node GUID NAME inputs=0,-,1 outputs=2 params=HEX after=NAME,.. layouts=CWHN,KCSR layout=.. precision=2
@@ -13,6 +13,8 @@
 // strides=.., scale, bias, host=HEX with hosttype, data=HEX (an input's bytes), actual=.. (sizes of this compilation).
 // Printed, a line each: "result NAME ok", "output TENSOR-NAME SIZES HEX" and "sizes TENSOR-NAME SIZES DTYPE" for each
 // tensor; or "result NAME CODE MESSAGE" with line feeds as " | ". --log adds the modelled device time and the phases.
+// A case with actual sizes runs on the program for all of its sizes, too: "free NAME yes, no or refused" as below, and
+// "other TENSOR-NAME SIZES HEX" for an output that is another there.
 // --free runs the case's sizes on a program for all sizes where there is one, and adds "free NAME yes", "free NAME no
 // REASON" (it is compiled for its sizes) or "free NAME refused REASON" (the program does not take them).
 #include <cstdio>
@@ -23,6 +25,8 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/DynamicStrides.h"
+#include "bindings/synapse/graph/SectionUse.h"
 #include "bindings/synapse/lowering/Compile.h"
 #include "tools/common/Session.h"
 
@@ -38,6 +42,7 @@ struct Case {
   CompileRequest request;
   std::map<int32_t, std::vector<uint8_t>> data;
   std::map<std::string, uint64_t> nodeIds;
+  bool isStridedByLargest = false;
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -139,15 +144,24 @@ void printSizes(const GraphDescription& graph, size_t t, const std::vector<uint6
   printf("sizes %s %s %u\n", graph.tensors[t].name.c_str(), sizesWord(sizes).c_str(), graph.tensors[t].dataType);
 }
 
-/// Runs a program; of one for all sizes at those of the case.
-Status runCompiled(Case& c, const CompiledGraph& compiled, const GraphDescription& inferred, bool log,
-                   const std::string& note) {
-  HPU_ASSIGN(Recipe recipe, Recipe::deserialize(compiled.recipe.data(), compiled.recipe.size()));
+std::string oneLine(std::string message) {
+  for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, " | ");
+  return message;
+}
+
+/// The sizes of a tensor in this run.
+const std::vector<uint64_t>& sizesOf(const Case& c, size_t t) {
+  const auto& actual = c.request.actualSizes;
+  return t < actual.size() && !actual[t].empty() ? actual[t] : c.graph.tensors[t].maxSizes;
+}
+
+/// Results of a program; of one for all sizes at those of the case.
+StatusOr<std::vector<tools::HostTensor>> results(Case& c, const CompiledGraph& compiled, const Recipe& recipe) {
   HPU_ASSIGN(tools::Session session, tools::Session::open(recipe, {}));
   std::vector<tools::HostTensor> inputs;
   for (size_t i = 0; i < compiled.inputs.size(); ++i) {
     TensorType type = recipe.inputs()[i].type;
-    const std::vector<uint64_t>& sizes = c.graph.tensors[static_cast<size_t>(compiled.inputs[i])].maxSizes;
+    const std::vector<uint64_t>& sizes = sizesOf(c, static_cast<size_t>(compiled.inputs[i]));
     if (numElements(type.shape) < 0) type.shape = Shape(sizes.rbegin(), sizes.rend());
     const std::vector<uint8_t>& data = c.data[compiled.inputs[i]];
     if (static_cast<int64_t>(data.size()) != type.bytes())
@@ -155,7 +169,13 @@ Status runCompiled(Case& c, const CompiledGraph& compiled, const GraphDescriptio
                                     "' of ", type.toString()));
     inputs.push_back({type, data, recipe.inputs()[i].name});
   }
-  HPU_ASSIGN(std::vector<tools::HostTensor> outputs, session.run(inputs));
+  return session.run(inputs);
+}
+
+Status runCompiled(Case& c, const CompiledGraph& compiled, const GraphDescription& inferred, bool log,
+                   const std::string& note, std::vector<tools::HostTensor>* kept = nullptr) {
+  HPU_ASSIGN(Recipe recipe, Recipe::deserialize(compiled.recipe.data(), compiled.recipe.size()));
+  HPU_ASSIGN(std::vector<tools::HostTensor> outputs, results(c, compiled, recipe));
   printf("result %s ok\n%s", c.name.c_str(), note.c_str());
   if (log) printf("device_us %g\n%s", recipe.estimatedDeviceTimeUs(), compiled.log.c_str());
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -168,12 +188,36 @@ Status runCompiled(Case& c, const CompiledGraph& compiled, const GraphDescriptio
         toHex(outputs[i].bytes).c_str());
   }
   for (size_t t = 0; t < compiled.sizes.size(); ++t) printSizes(inferred, t, compiled.sizes[t]);
+  if (kept) *kept = std::move(outputs);
   return okStatus();
 }
 
-std::string oneLine(std::string message) {
-  for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, " | ");
-  return message;
+/// Whether the program for all sizes within the bounds, where there is one that takes these, gives `wanted`, too.
+Status checkBounded(Case& c, const std::vector<tools::HostTensor>& wanted) {
+  CompileRequest request = c.request;
+  request.actualSizes.clear();
+  request.freeSizes = CompileRequest::FreeSizes::kBounded;
+  StatusOr<CompiledGraph> compiled = compileGraph(c.graph, request);
+  if (!compiled.ok() || compiled->freeDims.empty()) {
+    const std::string why = compiled.ok() ? compiled->log.substr(0, 400) : std::string(compiled.status().message());
+    printf("free %s no %s\n", c.name.c_str(), oneLine(why).c_str());
+    return okStatus();
+  }
+  HPU_ASSIGN(Recipe recipe, Recipe::deserialize(compiled->recipe.data(), compiled->recipe.size()));
+  auto got = results(c, *compiled, recipe);
+  if (!got.ok()) {
+    printf("free %s refused %s\n", c.name.c_str(), oneLine(got.status().message()).c_str());
+    return okStatus();
+  }
+  printf("free %s yes\n", c.name.c_str());
+  for (size_t i = 0; i < got->size(); ++i)
+    if (i >= wanted.size() || (*got)[i].bytes.size() != wanted[i].bytes.size())
+      return internalError(strCat("the program for all sizes gives ", (*got)[i].bytes.size(), " bytes of output ", i));
+    else if ((*got)[i].bytes != wanted[i].bytes)
+      printf("other %s %s %s\n", c.graph.tensors[static_cast<size_t>(compiled->outputs[i])].name.c_str(),
+             sizesWord(compiled->sizes[static_cast<size_t>(compiled->outputs[i])]).c_str(),
+             toHex((*got)[i].bytes).c_str());
+  return okStatus();
 }
 
 Status runCase(Case& c, bool inferOnly, bool log, bool free) {
@@ -184,6 +228,9 @@ Status runCase(Case& c, bool inferOnly, bool log, bool free) {
     for (size_t t = 0; t < inferred.tensors.size(); ++t) printSizes(inferred, t, inferred.tensors[t].maxSizes);
     return okStatus();
   }
+  // As synGraphCompile, before it compiles.
+  if (c.isStridedByLargest) strideByLargest(c.graph);
+  HPU_RETURN_IF_ERROR(checkSectionOrder(c.request.actualSizes.empty() ? inferred : c.graph));
   std::string note;
   if (free && c.request.actualSizes.empty()) {
     CompileRequest request = c.request;
@@ -197,7 +244,9 @@ Status runCase(Case& c, bool inferOnly, bool log, bool free) {
     }
   }
   HPU_ASSIGN(CompiledGraph compiled, compileGraph(c.graph, c.request));
-  return runCompiled(c, compiled, inferred, log, note);
+  std::vector<tools::HostTensor> outputs;
+  HPU_RETURN_IF_ERROR(runCompiled(c, compiled, inferred, log, note, &outputs));
+  return c.request.actualSizes.empty() ? okStatus() : checkBounded(c, outputs);
 }
 
 }  // namespace
@@ -234,6 +283,7 @@ int main(int argc, char** argv) {
       c = Case();
       c.name = c.graph.name = words[1];
       c.request = request;
+      c.isStridedByLargest = words.size() > 2 && words[2] == "largest";
       c.graph.target = target;
       c.graph.eager = true;  // One kernel variant is enough here.
     } else if (words[0] == "section") {

@@ -51,6 +51,20 @@ def from_bytes(data, dtype, shape):
     return flat.reshape(shape)
 
 
+GAP = 0xA5  # What lies between the elements of a strided tensor before a launch, and after it.
+
+
+def in_memory(value, strides):
+    """The memory of a tensor with these strides (bytes, framework order): a list of bytes, and its elements in there."""
+    value = value.detach().contiguous()
+    size = len(to_bytes(value)) // max(value.numel(), 1)
+    extent = size + sum((n - 1) * s for n, s in zip(value.shape, strides)) if value.numel() else 0
+    memory = numpy.full(extent, GAP, numpy.uint8)
+    elements = numpy.lib.stride_tricks.as_strided(memory, (*value.shape, size), (*strides, 1))
+    elements[...] = numpy.frombuffer(to_bytes(value), numpy.uint8).reshape(elements.shape)
+    return memory, elements
+
+
 def sizes_word(shape):
     return ",".join(str(s) for s in reversed(shape))
 
@@ -64,6 +78,8 @@ class Case:
     def __init__(self, name):
         self.name = name
         self.lines, self.expected, self.error = [], {}, None
+        self.strides = {}  # Of results, by name.
+        self.largest = False  # Persistent tensors of changing sizes are strided by their largest.
         self.sections = self.tensors = self.nodes = 0
         self.tolerance = None
 
@@ -90,6 +106,12 @@ class Case:
         section = self.section("persistent") if section is None else section
         return self.tensor(value.shape, dtype or value.dtype, section, data=to_bytes(value).hex(), **keys)
 
+    def strided_input(self, value, strides, section=None, **keys):
+        """The same with strides in bytes, framework order."""
+        section = self.section("persistent") if section is None else section
+        memory, _ = in_memory(value, strides)
+        return self.tensor(value.shape, value.dtype, section, strides=sizes_word(strides), data=memory.tobytes().hex(), **keys)
+
     def const(self, value, **keys):
         return self.tensor(value.shape, value.dtype, None, host=to_bytes(value).hex(), hosttype=SYN_TYPES[value.dtype], **keys)
 
@@ -108,6 +130,13 @@ class Case:
         section = self.section("persistent") if section is None else section
         t = self.tensor(expected.shape if declare else None, dtype or expected.dtype, section, **keys)
         self.expected[t.name] = (expected, tolerance, check)
+        return t
+
+    def strided_output(self, expected, strides, **keys):
+        """output() with strides; what lies between its elements must stay."""
+        memory, _ = in_memory(torch.zeros(expected.shape, dtype=expected.dtype), strides)
+        t = self.output(expected, strides=sizes_word(strides), data=memory.tobytes().hex(), **keys)
+        self.strides[t.name] = strides
         return t
 
     def node(self, guid, inputs, outputs, params=b"", name=None, after=None, layouts=None, layout=None, rounding=None, precision=None):
@@ -147,10 +176,22 @@ class Case:
             got_sizes, data = outputs[name]
             if got_sizes != (sizes_word(expected.shape) or "-"):
                 return f"{name} has sizes {got_sizes}, must have {sizes_word(expected.shape)}"
-            got = from_bytes(data, expected.dtype, expected.shape)
-            wrong = check(got) if check else compare(got, expected, tolerance)
-            if wrong:
-                return f"{name}: {wrong}"
+            if name in self.strides:
+                memory, elements = in_memory(expected, self.strides[name])
+                if len(memory) != len(data):
+                    return f"{name} takes {len(data)} bytes of memory, must take {len(memory)}"
+                memory[...] = numpy.frombuffer(data, numpy.uint8)
+                data = elements.tobytes()
+                elements[...] = GAP
+                if (memory != GAP).any():
+                    return f"{name}: byte {int((memory != GAP).nonzero()[0][0])} between its elements is written"
+            for data, where in ((data, ""), (outputs.get("", {}).get(name), " of the program for all sizes")):
+                if data is None:
+                    continue
+                got = from_bytes(data, expected.dtype, expected.shape)
+                wrong = check(got) if check else compare(got, expected, tolerance)
+                if wrong:
+                    return f"{name}{where}: {wrong}"
         return None
 
 
@@ -199,7 +240,7 @@ class Suite:
             path = args.keep or os.path.join(folder, "cases.txt")
             with open(path, "w") as file:
                 for c in cases:
-                    file.write("\n".join([f"case {c.name}", *c.lines, "end"]) + "\n")
+                    file.write("\n".join([f"case {c.name}" + (" largest" if c.largest else ""), *c.lines, "end"]) + "\n")
             run = subprocess.run([args.runner, path, f"--level={args.level}", f"--target={args.target}", *(["--free"] if args.free else [])], stdout=subprocess.PIPE, text=True)
         results = self.parse(run.stdout)
         failed = 0
@@ -229,6 +270,9 @@ class Suite:
                 results[current] = (words[2], words[3] if len(words) > 3 else "", {}, {})
             elif words[0] == "output":
                 results[current][2][words[1]] = (words[2], bytes.fromhex(words[3]) if len(words) > 3 else b"")
+            elif words[0] == "other":
+                others = results[current][2].setdefault("", {})
+                others[words[1]] = bytes.fromhex(words[3]) if len(words) > 3 else b""
             elif words[0] == "sizes":
                 results[current][3][words[1]] = (words[2], int(words[3]))
         return results

@@ -134,10 +134,11 @@ def chain(suite, seed):
         s = c.section("persistent")
         if r.random() < 0.5:
             c.input(fresh(value.shape), section=s)
-        c.node("identity", [tensor], [c.output(value, section=s)])
-        after = c.temp(value.shape, dtype)
-        c.node("identity", [c.tensor(value.shape, dtype, s)], [after])
-        go_on(after, value)
+        writer = f"n{c.nodes}"
+        c.node("identity", [tensor], [c.output(value, section=s)], name=writer)
+        read = c.temp(value.shape, dtype)
+        c.node("identity", [c.tensor(value.shape, dtype, s)], [read], after=[writer])
+        go_on(read, value)
 
     moves = [transpose, reshape, cut, insert, grow, join, part, spread, view, product, in_place]
     for _ in range(r.randint(2, 7)):

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Settings.h"
+#include "bindings/synapse/api/ConfigurationNames.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
 #include "hpu/version.h"
@@ -39,6 +41,22 @@ bool isName(std::string_view name) {
   for (char c : name)
     if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) return false;
   return true;
+}
+
+/// What a name has been given, by synConfigurationSet or the environment, or has without that; none: nobody knows it.
+std::optional<std::string> configured(const char* name) {
+  if (StatusOr<Setting> setting = settings::find(name); setting.ok()) return settings::rawText(*setting);
+  if (!isName(name)) return std::nullopt;
+  {
+    std::lock_guard lock(otherNames().mutex);
+    auto found = otherNames().values.find(name);
+    if (found != otherNames().values.end()) return found->second;
+  }
+  // As SynapseAI, whose configuration the environment gives too.
+  if (const char* text = std::getenv(name)) return text;
+  // What it steers is not there: off.
+  if (isConfigurationOfSynapse(name)) return "0";
+  return std::nullopt;
 }
 
 }  // namespace
@@ -94,16 +112,19 @@ synStatus synConfigurationGet(const char* configurationName, char* configuration
   return guarded(
       "synConfigurationGet",
       [&]() -> Result {
-        SYN_REQUIRE(configurationName);
         SYN_REQUIRE(configurationValue);
-        hpu::StatusOr<hpu::Setting> setting = hpu::settings::find(configurationName);
-        if (setting.ok()) return copyText(hpu::settings::rawText(*setting), configurationValue, size);
-        if (isName(configurationName)) {
-          std::lock_guard lock(otherNames().mutex);
-          auto found = otherNames().values.find(configurationName);
-          if (found != otherNames().values.end()) return copyText(found->second, configurationValue, size);
-          // As SynapseAI, whose configuration the environment gives too.
-          if (const char* text = std::getenv(configurationName)) return copyText(text, configurationValue, size);
+        // Programs read the buffer whatever the status is.
+        if (size > 0) *configurationValue = '\0';
+        SYN_REQUIRE(configurationName);
+        std::optional<std::string> text = configured(configurationName);
+        if (text) {
+          Result copied =
+              copyText(*text, configurationValue, static_cast<int64_t>(std::min<uint64_t>(size, INT64_MAX)));
+          if (!copied.ok() && size > 0) {
+            text->copy(configurationValue, size - 1);
+            configurationValue[size - 1] = '\0';
+          }
+          return copied;
         }
         return {synUnavailable,
                 hpu::base::strCat("'", configurationName, "' is neither a setting of OpenHPU nor one that was set")};

@@ -54,4 +54,11 @@ synStatus guarded(const char* function, Body&& body, Needs needs = Needs::kLibra
   }
 }
 
+/// guarded() of an entry point that gives a handle or memory: what it gives is null when it fails.
+template <typename T, typename Body>
+synStatus guardedCreate(const char* function, T* created, Body&& body) noexcept {
+  if (created) *created = T{};
+  return guarded(function, std::forward<Body>(body));
+}
+
 }  // namespace hpu::synapse

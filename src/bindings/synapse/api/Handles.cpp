@@ -64,6 +64,13 @@ void HandleTable::abandonAll() noexcept {
   for (HandleTable* table : registry().tables) table->abandon();
 }
 
+Result HandleTable::fullTable(size_t limit) const {
+  std::string name = handleKindName(kind_);
+  return {synAllResourcesTaken, base::strCat("the process has ", limit, " ", name,
+                                             "s, which is as many as there may be; "
+                                             "destroy those that are not needed")};
+}
+
 Result HandleTable::missingHandle(uint64_t handle, bool parents) const {
   std::string name = handleKindName(kind_);
   if (handle == 0) return badArgument("the " + name + " handle is null");

@@ -69,6 +69,7 @@ class HandleTable {
   }
   /// The error for a handle that is not live. `parents`: it looks like one from before a fork.
   Result missingHandle(uint64_t handle, bool parents) const;
+  Result fullTable(size_t limit) const;
 
  private:
   const HandleKind kind_;
@@ -78,12 +79,15 @@ class HandleTable {
 template <typename T, typename H>
 class Handles final : public HandleTable {
  public:
-  explicit Handles(HandleKind kind) : HandleTable(kind) {}
+  /// Of at most `limit` objects at a time.
+  explicit Handles(HandleKind kind, size_t limit = UINT32_MAX) : HandleTable(kind), limit_(limit) {}
 
+  /// Null (0) when there are as many as there may be.
   H insert(std::shared_ptr<T> object) {
     std::unique_lock lock(mutex_);
     uint32_t slot;
     if (free_.empty()) {
+      if (slots_.size() >= limit_) return toHandle(0);
       slot = static_cast<uint32_t>(slots_.size());
       slots_.push_back({nullptr, firstGeneration_});
     } else {
@@ -141,6 +145,8 @@ class Handles final : public HandleTable {
     return slots_.size() - free_.size();
   }
 
+  /// The failure of a call whose object found no place.
+  Result full() const { return fullTable(limit_); }
   Result missing(H handle) const {
     uint64_t number = toNumber(handle);
     return missingHandle(number, generationOf(number) < firstGeneration_);
@@ -178,6 +184,7 @@ class Handles final : public HandleTable {
     return std::move(slot.object);
   }
 
+  const size_t limit_;
   mutable std::shared_mutex mutex_;  // Guards what follows.
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;

@@ -34,11 +34,11 @@ bool isFree(const DeviceOptions& options) {
 
 // Tables and the library are never destroyed: threads may be in entry points while the process ends.
 Handles<StreamObject, synStreamHandle>& streams() {
-  static auto* table = new Handles<StreamObject, synStreamHandle>(HandleKind::kStream);
+  static auto* table = new Handles<StreamObject, synStreamHandle>(HandleKind::kStream, kMaxStreams);
   return *table;
 }
 Handles<EventObject, synEventHandle>& events() {
-  static auto* table = new Handles<EventObject, synEventHandle>(HandleKind::kEvent);
+  static auto* table = new Handles<EventObject, synEventHandle>(HandleKind::kEvent, kMaxEvents);
   return *table;
 }
 Library& Library::get() {
@@ -121,7 +121,13 @@ std::vector<std::shared_ptr<DeviceObject>> Library::releaseAll() {
 
 std::shared_ptr<DeviceObject> Library::findDevice(synDeviceId id) const {
   std::shared_lock lock(mutex_);
-  return id < devices_.size() ? devices_[id] : nullptr;
+  if (id < devices_.size() && devices_[id]) return devices_[id];
+  std::shared_ptr<DeviceObject> only;
+  for (const std::shared_ptr<DeviceObject>& device : devices_) {
+    if (device && only) return nullptr;
+    if (device) only = device;
+  }
+  return only;
 }
 
 Result Library::missingDevice(synDeviceId id) const {
@@ -141,6 +147,8 @@ std::vector<std::shared_ptr<DeviceObject>> Library::devices() const {
 }
 
 Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
+  StatusOr<bool> ordersByAddress = settings::getBool(Setting::HPU_SYNAPSE_ADDRESS_ORDER);
+  if (!ordersByAddress.ok()) return ordersByAddress.status();
   // Waiting for a device may take a while: without the lock.
   StatusOr<Device> device = Device::open(options);
   if (!device.ok()) {
@@ -169,7 +177,7 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
                                                      device->info().pciAddress, " already, as device ", i)};
   }
   if (slot == devices_.size()) devices_.emplace_back();
-  devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device));
+  devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device), *ordersByAddress);
   base::perThread<ThreadsDevice>().object = devices_[slot];
   *id = static_cast<synDeviceId>(slot);
   return {};

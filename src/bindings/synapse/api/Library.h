@@ -39,6 +39,9 @@ struct EventObject {
   uint64_t mappedRecipe = 0, mappedTensor = 0;
 };
 
+/// As many as a process may have at a time: a program that leaks them learns of it before the host has no memory left.
+inline constexpr size_t kMaxStreams = 1024, kMaxEvents = size_t{1} << 18;
+
 Handles<StreamObject, synStreamHandle>& streams();
 Handles<EventObject, synEventHandle>& events();
 
@@ -56,7 +59,9 @@ class Library {
   /// Fails what is queued and releases the devices; state() is synSynapseTerminated then.
   void terminate();
 
-  /// A device that synDeviceAcquire* gave. Errors: synInvalidArgument naming the id and those that are valid.
+  /// The device that a caller's id means: while the process holds one device, that one, whatever the id (programs pass
+  /// their rank, or a number that they were told by something else); else the one that synDeviceAcquire* gave this id
+  /// to. Null when there is none; missingDevice() names the id and those that are valid.
   std::shared_ptr<DeviceObject> findDevice(synDeviceId id) const;
   Result missingDevice(synDeviceId id) const;
   /// Whether it is still acquired. A function that has made an object of a device looks once more when the object can

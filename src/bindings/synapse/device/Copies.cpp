@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry points that enqueue copies and memsets.
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/Format.h"
@@ -46,10 +48,32 @@ Result checkCopy(const StreamObject& stream, uint64_t src, uint64_t size, uint64
   return {};
 }
 
+/// What a copy reads and writes.
+void addUses(uint64_t src, uint64_t size, uint64_t dst, synDmaDir direction,
+             std::vector<hpu::synapse::MemoryUse>& uses) {
+  uses.push_back({src, src + size, false, direction == HOST_TO_DRAM});
+  uses.push_back({dst, dst + size, true, direction == DRAM_TO_HOST});
+}
+
+/// `enqueue() -> Status` behind what other streams do with the memory, where the program wants that order.
+template <typename Enqueue>
+Result enqueueCopies(StreamObject& stream, std::span<const uint64_t> src, std::span<const uint64_t> size,
+                     std::span<const uint64_t> dst, synDmaDir direction, Enqueue&& enqueue) {
+  hpu::synapse::AddressOrder& order = stream.device->order();
+  if (!order.isEnabled()) return ofCopy(enqueue());
+  std::vector<hpu::synapse::MemoryUse> uses;
+  for (size_t i = 0; i < src.size(); ++i)
+    if (size[i] > 0) addUses(src[i], size[i], dst[i], direction, uses);
+  return ofCopy(order.inOrder(stream.stream, uses, std::forward<Enqueue>(enqueue)));
+}
+
 Result fill(const synStreamHandle streamHandle, uint64_t address, uint32_t value, int elementBytes, uint64_t count) {
   SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
   if (count > INT64_MAX) return badArgument(hpu::base::strCat(count, " elements are more than there can be"));
-  return ofCopy(stream->stream.fill(address, value, elementBytes, static_cast<int64_t>(count)));
+  const hpu::synapse::MemoryUse use{address, address + count * static_cast<uint64_t>(elementBytes), true, false};
+  return ofCopy(stream->device->order().inOrder(stream->stream, {&use, 1}, [&] {
+    return stream->stream.fill(address, value, elementBytes, static_cast<int64_t>(count));
+  }));
 }
 
 }  // namespace
@@ -61,14 +85,16 @@ synStatus synMemCopyAsync(const synStreamHandle streamHandle, const uint64_t src
     SYN_RETURN_IF_ERROR(checkDirection(direction));
     SYN_RETURN_IF_ERROR(checkCopy(*stream, src, size, dst, direction));
     auto bytes = static_cast<int64_t>(size);
-    switch (direction) {
-      case HOST_TO_DRAM:
-        return ofCopy(stream->stream.copyToDevice(dst, hostPointer(src), bytes));
-      case DRAM_TO_HOST:
-        return ofCopy(stream->stream.copyToHost(hostPointer(dst), src, bytes));
-      default:
-        return ofCopy(stream->stream.copyOnDevice(dst, src, bytes));
-    }
+    return enqueueCopies(*stream, {&src, 1}, {&size, 1}, {&dst, 1}, direction, [&] {
+      switch (direction) {
+        case HOST_TO_DRAM:
+          return stream->stream.copyToDevice(dst, hostPointer(src), bytes);
+        case DRAM_TO_HOST:
+          return stream->stream.copyToHost(hostPointer(dst), src, bytes);
+        default:
+          return stream->stream.copyOnDevice(dst, src, bytes);
+      }
+    });
   });
 }
 
@@ -77,7 +103,7 @@ synStatus synMemCopyAsyncMultiple(const synStreamHandle streamHandle, const uint
   return guarded("synMemCopyAsyncMultiple", [&]() -> Result {
     SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
     SYN_RETURN_IF_ERROR(checkDirection(direction));
-    if (numCopies == 0) return badArgument("numCopies is 0");
+    if (numCopies == 0) return {};
     SYN_REQUIRE(src);
     SYN_REQUIRE(size);
     SYN_REQUIRE(dst);
@@ -90,7 +116,8 @@ synStatus synMemCopyAsyncMultiple(const synStreamHandle streamHandle, const uint
     hpu::CopyDirection way = direction == HOST_TO_DRAM   ? hpu::CopyDirection::kToDevice
                              : direction == DRAM_TO_HOST ? hpu::CopyDirection::kToHost
                                                          : hpu::CopyDirection::kOnDevice;
-    return ofCopy(stream->stream.copyMany(way, ranges));
+    return enqueueCopies(*stream, {src, numCopies}, {size, numCopies}, {dst, numCopies}, direction,
+                         [&] { return stream->stream.copyMany(way, ranges); });
   });
 }
 

@@ -121,8 +121,8 @@ void fillInfo(const DeviceObject& device, Info& info) {
   info.dramSize = static_cast<uint64_t>(own.hbmBytes);
   info.tpcEnabledMask = tpcMask(own.target);
   info.dramEnabled = 1;
-  info.deviceId = telemetry::board(own.target).pciDeviceId & 0xFFFF;
-  info.fd = UINT32_MAX;  // There is no driver's file.
+  info.deviceId = device.id();
+  info.fd = device.descriptor();
   info.deviceType = typeOf(own.target);
 }
 

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "bindings/synapse/api/Result.h"
+#include "bindings/synapse/device/AddressOrder.h"
+#include "bindings/synapse/device/DeviceFile.h"
+#include "bindings/synapse/device/HostMappings.h"
 #include "habanalabs/synapse_api.h"
 #include "hpu/device.h"
 #include "hpu/memory.h"
@@ -19,10 +22,15 @@ namespace hpu::synapse {
 /// Any thread may call anything.
 class DeviceObject {
  public:
-  DeviceObject(synDeviceId id, hpu::Device device) : id_(id), device_(std::move(device)) {}
+  DeviceObject(synDeviceId id, hpu::Device device, bool ordersByAddress)
+      : id_(id), device_(std::move(device)), order_(ordersByAddress) {}
 
   synDeviceId id() const { return id_; }
   const hpu::Device& device() const { return device_; }
+  /// What synDeviceInfo calls fd: an open descriptor, or the id when the process had none left.
+  uint32_t descriptor() const { return file_.descriptor() < 0 ? id_ : static_cast<uint32_t>(file_.descriptor()); }
+  HostMappings& mappings() { return mappings_; }
+  AddressOrder& order() { return order_; }
 
   /// Keeps `buffer` until free() of its address.
   void keep(hpu::Buffer buffer);
@@ -35,6 +43,9 @@ class DeviceObject {
  private:
   const synDeviceId id_;
   const hpu::Device device_;
+  const DeviceFile file_;
+  HostMappings mappings_;
+  AddressOrder order_;
   std::atomic<uint64_t> affinities_{0};
   std::mutex mutex_;                         // Guards buffers_.
   std::map<uint64_t, hpu::Buffer> buffers_;  ///< By address.

@@ -145,6 +145,8 @@ synStatus hpuSynDeviceReset(synDeviceId deviceId) {
   return guarded("hpuSynDeviceReset", [&]() -> Result {
     SYN_FIND_DEVICE(device, deviceId);
     hpu::Device handle = device->device();
-    return handle.reset();
+    hpu::Status status = handle.reset();
+    device->order().forget();
+    return status;
   });
 }

@@ -8,6 +8,7 @@
 using hpu::synapse::badArgument;
 using hpu::synapse::EventObject;
 using hpu::synapse::guarded;
+using hpu::synapse::guardedCreate;
 using hpu::synapse::Library;
 using hpu::synapse::Result;
 
@@ -45,7 +46,7 @@ Result elapsed(const EventObject& start, const EventObject* end, uint64_t* nanos
 }  // namespace
 
 synStatus synEventCreate(synEventHandle* pEventHandler, const synDeviceId deviceId, const uint32_t flags) {
-  return guarded("synEventCreate", [&]() -> Result {
+  return guardedCreate("synEventCreate", pEventHandler, [&]() -> Result {
     SYN_REQUIRE(pEventHandler);
     if ((flags & ~static_cast<uint32_t>(EVENT_COLLECT_TIME)) != 0)
       return badArgument(hpu::base::strCat("flags is ", flags, "; give 0 or EVENT_COLLECT_TIME"));
@@ -54,6 +55,7 @@ synStatus synEventCreate(synEventHandle* pEventHandler, const synDeviceId device
     event->device = device;
     event->collectsTime = (flags & EVENT_COLLECT_TIME) != 0;
     synEventHandle created = hpu::synapse::events().insert(std::move(event));
+    if (!created) return hpu::synapse::events().full();
     if (!Library::get().owns(device)) {
       (void)hpu::synapse::events().remove(created);
       return Library::get().missingDevice(deviceId);

@@ -10,14 +10,19 @@
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
+using hpu::synapse::guardedCreate;
 using hpu::synapse::Result;
 
 namespace {
 
 Result checkSize(uint64_t size) {
-  if (size == 0) return badArgument("size is 0");
   if (size > INT64_MAX) return badArgument(hpu::base::strCat(size, " bytes are more than there can be"));
   return {};
+}
+
+/// An allocation of nothing is one of the smallest size: it has an address of its own, and is freed as others are.
+int64_t allocatedBytes(uint64_t size) {
+  return size == 0 ? 1 : static_cast<int64_t>(size);
 }
 
 /// `own` is the flag of synMemFlags that says what the function does anyway.
@@ -30,7 +35,7 @@ Result checkFlags(uint32_t flags, uint32_t own) {
 
 synStatus synDeviceMalloc(const synDeviceId deviceId, const uint64_t size, uint64_t reqAddr, const uint32_t flags,
                           uint64_t* buffer) {
-  return guarded("synDeviceMalloc", [&]() -> Result {
+  return guardedCreate("synDeviceMalloc", buffer, [&]() -> Result {
     SYN_REQUIRE(buffer);
     SYN_RETURN_IF_ERROR(checkSize(size));
     SYN_RETURN_IF_ERROR(checkFlags(flags, synMemDevice));
@@ -39,7 +44,7 @@ synStatus synDeviceMalloc(const synDeviceId deviceId, const uint64_t size, uint6
     hpu::AllocateOptions options;
     options.label = "synDeviceMalloc";
     options.requestedAddress = reqAddr;
-    hpu::StatusOr<hpu::Buffer> allocated = handle.allocate(static_cast<int64_t>(size), options);
+    hpu::StatusOr<hpu::Buffer> allocated = handle.allocate(allocatedBytes(size), options);
     if (!allocated.ok()) {
       // What is taken at a requested address is memory that cannot be had, as SynapseAI has it.
       if (allocated.status().code() == hpu::StatusCode::kAlreadyExists)
@@ -61,13 +66,13 @@ synStatus synDeviceFree(const synDeviceId deviceId, const uint64_t buffer, const
 }
 
 synStatus synHostMalloc(const synDeviceId deviceId, const uint64_t size, const uint32_t flags, void** buffer) {
-  return guarded("synHostMalloc", [&]() -> Result {
+  return guardedCreate("synHostMalloc", buffer, [&]() -> Result {
     SYN_REQUIRE(buffer);
     SYN_RETURN_IF_ERROR(checkSize(size));
     SYN_RETURN_IF_ERROR(checkFlags(flags, synMemHost));
     SYN_FIND_DEVICE(device, deviceId);
     hpu::Device handle = device->device();
-    hpu::StatusOr<hpu::HostMemory> memory = handle.allocateHost(static_cast<int64_t>(size), "synHostMalloc");
+    hpu::StatusOr<hpu::HostMemory> memory = handle.allocateHost(allocatedBytes(size), "synHostMalloc");
     if (!memory.ok()) {
       if (memory.status().code() == hpu::StatusCode::kResourceExhausted)
         return {synOutOfHostMemory, memory.status().message()};
@@ -95,12 +100,10 @@ synStatus synHostMap(const synDeviceId deviceId, const uint64_t size, const void
     SYN_REQUIRE(buffer);
     SYN_RETURN_IF_ERROR(checkSize(size));
     SYN_FIND_DEVICE(device, deviceId);
+    if (size == 0) return {};
     SYN_RETURN_IF_ERROR(hpu::synapse::checkMapped("buffer", reinterpret_cast<uintptr_t>(buffer), size));
     hpu::Device handle = device->device();
-    // SynapseAI takes a pointer to const although the device may write there.
-    hpu::Status status = handle.mapHost(const_cast<void*>(buffer), static_cast<int64_t>(size), "synHostMap");
-    if (status.code() == hpu::StatusCode::kAlreadyExists) return {synObjectAlreadyInitialized, status.message()};
-    return status;
+    return device->mappings().map(handle, reinterpret_cast<uintptr_t>(buffer), size);
   });
 }
 
@@ -109,8 +112,7 @@ synStatus synHostUnmap(const synDeviceId deviceId, const void* buffer) {
     SYN_REQUIRE(buffer);
     SYN_FIND_DEVICE(device, deviceId);
     hpu::Device handle = device->device();
-    hpu::Status status = handle.unmapHost(buffer);
-    if (status.code() == hpu::StatusCode::kNotFound) return {synMappingNotFound, status.message()};
+    hpu::Status status = device->mappings().unmap(handle, reinterpret_cast<uintptr_t>(buffer));
     if (status.code() == hpu::StatusCode::kFailedPrecondition) return {synBusy, status.message()};
     return status;
   });

@@ -12,6 +12,7 @@
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
+using hpu::synapse::guardedCreate;
 using hpu::synapse::Library;
 using hpu::synapse::Result;
 using hpu::synapse::StreamObject;
@@ -31,6 +32,7 @@ Result createStream(synStreamHandle* handle, synDeviceId deviceId, int32_t prior
   object->stream = std::move(stream);
   object->affinity = kAffinityRange;
   synStreamHandle created = hpu::synapse::streams().insert(std::move(object));
+  if (!created) return hpu::synapse::streams().full();
   if (!Library::get().owns(device)) {
     (void)hpu::synapse::streams().remove(created);
     return Library::get().missingDevice(deviceId);
@@ -49,7 +51,7 @@ Result checkDevice(const StreamObject& stream, synDeviceId deviceId) {
 }  // namespace
 
 synStatus synStreamCreateGeneric(synStreamHandle* pStreamHandle, const synDeviceId deviceId, const uint32_t flags) {
-  return guarded("synStreamCreateGeneric", [&]() -> Result {
+  return guardedCreate("synStreamCreateGeneric", pStreamHandle, [&]() -> Result {
     SYN_REQUIRE(pStreamHandle);
     if (flags != 0) return badArgument(hpu::base::strCat("flags is ", flags, "; give 0"));
     return createStream(pStreamHandle, deviceId, 0);
@@ -57,7 +59,7 @@ synStatus synStreamCreateGeneric(synStreamHandle* pStreamHandle, const synDevice
 }
 
 synStatus hpuSynStreamCreateWithPriority(synStreamHandle* pStreamHandle, synDeviceId deviceId, int32_t priority) {
-  return guarded("hpuSynStreamCreateWithPriority", [&]() -> Result {
+  return guardedCreate("hpuSynStreamCreateWithPriority", pStreamHandle, [&]() -> Result {
     SYN_REQUIRE(pStreamHandle);
     return createStream(pStreamHandle, deviceId, priority);
   });

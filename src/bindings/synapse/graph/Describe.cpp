@@ -83,6 +83,10 @@ class Describer {
     if (in.dims && !stale) {
       out.maxSizes = in.maxSizes;
       out.minSizes = in.hasMin ? in.minSizes : in.maxSizes;
+      // Bounds of strides have no order.
+      if (isShapeTensor(out) && out.minSizes.size() == out.maxSizes.size())
+        for (size_t d = 0; d < out.minSizes.size(); ++d)
+          if (out.minSizes[d] > out.maxSizes[d]) std::swap(out.minSizes[d], out.maxSizes[d]);
     }
     result_.dynamic |= isDynamic(out);
     if (in.quantization) addQuantization(*in.quantization, out);
@@ -125,21 +129,22 @@ class Describer {
     for (const synFpQuantParam& entry : in.fpParams) out.expBiases.push_back(entry.expBias);
   }
 
-  /// The value; of a host-to-device tensor with free contents the first half, which holds the maxima.
+  /// The value; of a host-to-device tensor it may be two: the maxima, then the minima (hasValueBounds).
   static Status addValue(const TensorProperties& in, TensorDescription& out, std::optional<base::Hash128>& hash) {
     uint32_t hostType = in.host.type ? uint32_t{in.host.type} : out.dataType;
     uint64_t wanted = bytesOf(out.maxSizes, hostType);
     bool halves = in.type == HOST_TO_DEVICE_TENSOR && in.host.bytes == 2 * wanted;
-    if (!out.maxSizes.empty() && in.host.bytes != wanted && !halves)
+    const bool isMemory = hostType == out.dataType && in.host.bytes == maxBytes(out);
+    if (!out.maxSizes.empty() && in.host.bytes != wanted && !halves && !isMemory)
       return invalidArgument(base::strCat("tensor '", in.name, "': its host buffer has ", in.host.bytes,
                                           " bytes, and its sizes need ", wanted, " of ", dataTypeName(hostType)));
     out.hostType = hostType;
-    if (in.host.copy && !halves) {
+    if (in.host.copy) {
       out.hostData = in.host.copy;
       hash = in.host.copyHash;
     } else {
       const auto* bytes = static_cast<const std::byte*>(in.host.pointer);
-      out.hostData = std::make_shared<const std::vector<std::byte>>(bytes, bytes + (halves ? wanted : in.host.bytes));
+      out.hostData = std::make_shared<const std::vector<std::byte>>(bytes, bytes + in.host.bytes);
     }
     return okStatus();
   }
@@ -284,18 +289,6 @@ base::Hash128 structureKey(const GraphDescription& graph, bool names,
   return key.hash();
 }
 
-uint64_t bytesOf(const std::vector<uint64_t>& sizes, uint32_t dataType) {
-  const DataTypeInfo* type = findDataType(dataType);
-  if (!type) return 0;
-  unsigned __int128 bits = type->bits;
-  for (uint64_t size : sizes) {
-    bits *= size;
-    if (bits >> 67) bits = static_cast<unsigned __int128>(1) << 67;  // A later 0 still gives 0.
-  }
-  unsigned __int128 bytes = (bits + 7) / 8;
-  return bytes > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(bytes);
-}
-
 uint64_t maxElements(const TensorDescription& tensor) {
   unsigned __int128 count = 1;
   for (uint64_t size : tensor.maxSizes) count = std::min<unsigned __int128>(count * size, UINT64_MAX);
@@ -303,7 +296,7 @@ uint64_t maxElements(const TensorDescription& tensor) {
 }
 
 uint64_t maxBytes(const TensorDescription& tensor) {
-  return bytesOf(tensor.maxSizes, tensor.dataType);
+  return extentOf(tensor, tensor.maxSizes);
 }
 
 bool isDynamic(const TensorDescription& tensor) {

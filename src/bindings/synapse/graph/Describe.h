@@ -11,6 +11,7 @@
 
 #include "base/Hash.h"
 #include "bindings/synapse/graph/GraphDescription.h"
+#include "bindings/synapse/graph/MemoryLayout.h"
 #include "bindings/synapse/graph/Objects.h"
 #include "hpu/status.h"
 
@@ -33,11 +34,9 @@ StatusOr<DescribedGraph> describe(GraphObject& graph);
 base::Hash128 structureKey(const GraphDescription& graph, bool names,
                            const std::vector<std::optional<base::Hash128>>& valueHashes = {}, bool sizes = true);
 
-/// Elements of the largest tensor; the bytes of it, dense. Saturates at UINT64_MAX.
+/// Elements of the largest tensor; the bytes that it takes, with what its strides leave out. Saturates at UINT64_MAX.
 uint64_t maxElements(const TensorDescription& tensor);
 uint64_t maxBytes(const TensorDescription& tensor);
-/// Bytes of `sizes` elements of a synDataType, dense; 4-bit types are rounded up. Saturates.
-uint64_t bytesOf(const std::vector<uint64_t>& sizes, uint32_t dataType);
 bool isDynamic(const TensorDescription& tensor);
 bool isShapeTensor(const TensorDescription& tensor);
 

@@ -102,7 +102,7 @@ using namespace hpu::synapse;
 synStatus SYN_API_CALL synGraphDuplicate(synGraphHandle graphHandle, synGraphHandle* newGraphHandle,
                                          synTensorHandleMap* tensorsMap, uint32_t* numTensors,
                                          synNodeHandleMap* nodesMap, uint32_t* numNodes) {
-  return guarded("synGraphDuplicate", [&]() -> Result {
+  return guardedCreate("synGraphDuplicate", newGraphHandle, [&]() -> Result {
     SYN_FIND(graph, graphs(), graphHandle);
     SYN_REQUIRE(newGraphHandle);
     SYN_REQUIRE(numTensors);

@@ -113,11 +113,13 @@ Result refuseBackoffFactor(const synGraphAttribute* attributes, uint32_t size, c
 using namespace hpu::synapse;
 
 synStatus SYN_API_CALL synGraphCreate(synGraphHandle* pGraphHandle, const synDeviceType deviceType) {
-  return guarded("synGraphCreate", [&]() -> Result { return createGraph(pGraphHandle, deviceType, false); });
+  return guardedCreate("synGraphCreate", pGraphHandle,
+                       [&]() -> Result { return createGraph(pGraphHandle, deviceType, false); });
 }
 
 synStatus SYN_API_CALL synGraphCreateEager(synGraphHandle* pGraphHandle, const synDeviceType deviceType) {
-  return guarded("synGraphCreateEager", [&]() -> Result { return createGraph(pGraphHandle, deviceType, true); });
+  return guardedCreate("synGraphCreateEager", pGraphHandle,
+                       [&]() -> Result { return createGraph(pGraphHandle, deviceType, true); });
 }
 
 synStatus SYN_API_CALL synGraphDestroy(const synGraphHandle graphHandle) {

@@ -10,13 +10,16 @@
 
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/graph/CompilerLibrary.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "bindings/synapse/graph/DynamicStrides.h"
 #include "bindings/synapse/graph/GuidList.h"
 #include "bindings/synapse/graph/HostValues.h"
+#include "bindings/synapse/graph/SectionUse.h"
 #include "bindings/synapse/graph/Tables.h"
 #include "bindings/synapse/recipe/ProgramCache.h"
 #include "bindings/synapse/recipe/RecipeObject.h"
@@ -88,6 +91,8 @@ StatusOr<std::vector<ConstValue>> constValues(GraphDescription& graph) {
     if (!tensor.hostData || !isPersistent(graph, tensor) || !graph.sections[tensor.section].isConst) continue;
     auto bytes = convertValues(*tensor.hostData, tensor.hostType, tensor.dataType, graph.target);
     if (!bytes.ok()) return bytes.status().withContext(strCat("tensor '", tensor.name, "'"));
+    if (std::min(maxBytes(tensor), hbm) == maxBytes(tensor))
+      *bytes = memoryImage(tensor, tensor.maxSizes, std::move(*bytes));
     if (bytes->size() > hbm || tensor.sectionOffset > hbm - bytes->size())
       return invalidArgument(strCat("tensor '", tensor.name, "' has ", bytes->size(), " bytes at offset ",
                                     tensor.sectionOffset, " of const section ", graph.sections[tensor.section].id,
@@ -145,11 +150,27 @@ Result checkPersistent(const GraphDescription& graph) {
   return {};
 }
 
+/// As programs want it that lay out their tensors for the largest sizes.
+Result layOutForLargest(GraphDescription& graph) {
+  HPU_ASSIGN(bool isDense, settings::getBool(Setting::GAUDI_ENABLE_SERIALIZE_DESERIALIZE_PASS));
+  if (!isDense) strideByLargest(graph);
+  return {};
+}
+
+/// That nodes which use the same bytes of a section have an order, unless the program wants to do without the check.
+Result checkOverlaps(const GraphDescription& graph) {
+  if (graph.nodes.size() < 2) return {};
+  HPU_ASSIGN(bool checked, settings::getBool(Setting::CHECK_SECTION_OVERLAP_CHECK));
+  if (!checked) return {};
+  Status status = checkSectionOrder(graph);
+  return status.ok() ? Result() : Result(synInvalidSectionsDefinition, status.message());
+}
+
 /// Whether an eager graph may share its program with graphs of other sizes: all that it has are plain tensors.
 bool mayShareSizes(const DescribedGraph& described) {
   auto isPlain = [](const TensorDescription& tensor) {
     return (tensor.type == DATA_TENSOR || tensor.type == DATA_TENSOR_DYNAMIC) && tensor.permutation.empty() &&
-           std::all_of(tensor.strides.begin(), tensor.strides.end(), [](uint64_t stride) { return stride == 0; });
+           !hasStrides(tensor);
   };
   const std::vector<TensorDescription>& tensors = described.graph.tensors;
   return described.graph.eager && !described.dynamic && std::all_of(tensors.begin(), tensors.end(), isPlain);
@@ -222,6 +243,8 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   GraphDescription& graph = described.graph;
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
+  SYN_RETURN_IF_ERROR(layOutForLargest(graph));
+  SYN_RETURN_IF_ERROR(checkOverlaps(graph));
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
   std::shared_ptr<SizedProgram> sized;
   HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described, sized));
@@ -288,9 +311,8 @@ using namespace hpu::synapse;
 
 synStatus SYN_API_CALL synGraphCompile(synRecipeHandle* pRecipeHandle, const synGraphHandle graphHandle,
                                        const char* pRecipeName, const char* pBuildLog) {
-  return guarded("synGraphCompile", [&]() -> Result {
+  return guardedCreate("synGraphCompile", pRecipeHandle, [&]() -> Result {
     SYN_REQUIRE(pRecipeHandle);
-    *pRecipeHandle = nullptr;
     SYN_FIND(graph, graphs(), graphHandle);
     BuildLog log;
     SYN_RETURN_IF_ERROR(log.open(pBuildLog));

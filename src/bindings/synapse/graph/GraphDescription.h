@@ -24,13 +24,14 @@ struct TensorDescription {
   uint32_t dataType = 0;                     ///< synDataType on the device; 0 until the user or shape inference says.
   std::vector<uint64_t> maxSizes, minSizes;  ///< Same rank; equal when the tensor is static.
   std::vector<uint8_t> permutation;          ///< Of the memory order, or empty.
-  std::vector<uint64_t> strides;             ///< In bytes, or empty: dense.
+  std::vector<uint64_t> strides;             ///< In bytes, or empty: dense (MemoryLayout.h).
 
   uint32_t section = kNoSection;  ///< Index into GraphDescription::sections.
   uint64_t sectionOffset = 0;     ///< Bytes.
   bool external = false;          ///< Signals while the graph runs.
 
-  /// The value of a constant, or of a host-to-device tensor's defaults: dense, `hostType` elements.
+  /// The value of a constant, or of a host-to-device tensor's defaults: dense, `hostType` elements; or a strided
+  /// tensor's whole memory.
   std::shared_ptr<const std::vector<std::byte>> hostData;
   uint32_t hostType = 0;
 

@@ -50,14 +50,15 @@ Result readLayouts(const char** layouts, uint32_t count, std::vector<std::string
 }
 
 /// Checks the tensors of one side. The graph's lock is held.
-Result checkSide(const GraphObject& graph, const TensorList& list, bool isOutput) {
+Result checkSide(const GraphObject& graph, const GuidInfo& info, const TensorList& list, bool isOutput) {
+  const bool isStrided = !isOutput && (info.name == "strided_view" || info.name == "strided_insert");
   for (size_t i = 0; i < list.size(); ++i) {
     if (!list[i]) continue;
     std::lock_guard lock(list[i]->mutex);
     if (list[i]->graphId && list[i]->graphId != graph.id)
       return badArgument(strCat(isOutput ? "output " : "input ", i, ", tensor '", list[i]->properties.name,
                                 "': it belongs to another graph"));
-    SYN_RETURN_IF_ERROR(checkOperand(*list[i], i, isOutput));
+    SYN_RETURN_IF_ERROR(checkOperand(*list[i], i, isOutput, isStrided && i >= 2));
     for (size_t j = 0; isOutput && j < i; ++j)
       if (list[j] == list[i])
         return badArgument(strCat("output ", i, ", tensor '", list[i]->properties.name, "': it is output ", j, " too"));
@@ -105,8 +106,8 @@ Result createNode(synGraphHandle handle, const NodeRequest& request, synNodeId* 
 
   std::lock_guard lock(graph->mutex);
   if (graph->compiled) return about({synResourceBadUsage, "the graph was compiled; it takes no more nodes"});
-  result = checkSide(*graph, node.inputs, false);
-  if (result.ok()) result = checkSide(*graph, node.outputs, true);
+  result = checkSide(*graph, *guid.info, node.inputs, false);
+  if (result.ok()) result = checkSide(*graph, *guid.info, node.outputs, true);
   if (!result.ok()) return about(result);
   useTensors(*graph, node.inputs, false);
   useTensors(*graph, node.outputs, true);

@@ -41,7 +41,7 @@ Result checkSignature(const GuidInfo& info, const std::string& name, size_t inpu
   return {};
 }
 
-Result checkOperand(const TensorObject& object, size_t place, bool isOutput) {
+Result checkOperand(const TensorObject& object, size_t place, bool isOutput, bool isAddress) {
   const TensorProperties& tensor = object.properties;
   auto refuse = [&](synStatus status, const std::string& text) {
     return Result(status, strCat(isOutput ? "output " : "input ", place, ", tensor '", tensor.name, "': ", text));
@@ -53,7 +53,7 @@ Result checkOperand(const TensorObject& object, size_t place, bool isOutput) {
       return refuse(synInvalidTensorProperties, strCat("its least sizes have ", tensor.minSizes.size(),
                                                        " dimensions and its largest ", tensor.maxSizes.size()));
     for (size_t i = 0; i < tensor.minSizes.size(); ++i)
-      if (tensor.minSizes[i] > tensor.maxSizes[i])
+      if (tensor.minSizes[i] > tensor.maxSizes[i] && !(isAddress && tensor.type != DATA_TENSOR))
         return refuse(synInvalidTensorProperties, strCat("dimension ", i, " is at least ", tensor.minSizes[i],
                                                          " and at most ", tensor.maxSizes[i]));
   }

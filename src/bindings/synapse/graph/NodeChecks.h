@@ -16,8 +16,9 @@ inline constexpr uint64_t kMaxRmwSectionBytes = uint64_t{16} << 20;
 /// The counts and the parameters against the table.
 Result checkSignature(const GuidInfo& info, const std::string& name, size_t inputs, size_t outputs, bool hasParams,
                       unsigned paramsSize);
-/// One operand; its lock and its graph's are held.
-Result checkOperand(const TensorObject& tensor, size_t place, bool isOutput);
+/// One operand; its lock and its graph's are held. `isAddress`: a shape tensor says strides or an offset, whose bounds
+/// have no order.
+Result checkOperand(const TensorObject& tensor, size_t place, bool isOutput, bool isAddress);
 /// Whether the MME runs nodes of this type.
 bool runsOnMme(const GuidInfo& info);
 

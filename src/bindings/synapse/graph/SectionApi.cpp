@@ -37,9 +37,8 @@ using namespace hpu::synapse;
 
 synStatus SYN_API_CALL synSectionCreate(synSectionHandle* sectionHandle, uint64_t sectionDescriptor,
                                         const synGraphHandle graph) {
-  return guarded("synSectionCreate", [&]() -> Result {
+  return guardedCreate("synSectionCreate", sectionHandle, [&]() -> Result {
     SYN_REQUIRE(sectionHandle);
-    *sectionHandle = nullptr;
     SYN_FIND(owner, graphs(), graph);
     constexpr uint64_t kKnown =
         MEMORY_ATTRIBUTE_DEVICE | MEMORY_ATTRIBUTE_HOST | MEMORY_ATTRIBUTE_SRAM | MEMORY_ATTRIBUTE_PERSISTENT;

@@ -144,7 +144,7 @@ using hpu::base::strCat;
 
 synStatus SYN_API_CALL synTensorHandleCreate(synTensor* tensor, synGraphHandle graph, synTensorType type,
                                              const char* tensorName) {
-  return guarded("synTensorHandleCreate", [&]() -> Result {
+  return guardedCreate("synTensorHandleCreate", tensor, [&]() -> Result {
     SYN_FIND(owner, graphs(), graph);
     std::shared_ptr<TensorObject> object;
     SYN_RETURN_IF_ERROR(makeTensor(tensor, owner->id, type, tensorName, object));
@@ -156,7 +156,7 @@ synStatus SYN_API_CALL synTensorHandleCreate(synTensor* tensor, synGraphHandle g
 
 synStatus SYN_API_CALL synTensorCreate(synTensor* pTensor, const synTensorDescriptor* descriptor,
                                        const synSectionHandle pSectionHandle, const uint64_t sectionOffset) {
-  return guarded("synTensorCreate", [&]() -> Result {
+  return guardedCreate("synTensorCreate", pTensor, [&]() -> Result {
     SYN_REQUIRE(descriptor);
     std::shared_ptr<TensorObject> object;
     SYN_RETURN_IF_ERROR(makeTensor(pTensor, 0, descriptor->m_tensorType, descriptor->m_name, object));
@@ -178,7 +178,7 @@ synStatus SYN_API_CALL synTensorCreate(synTensor* pTensor, const synTensorDescri
 }
 
 synStatus SYN_API_CALL synConstTensorCreate(synTensor* pTensor, const synTensorDescriptor* descriptor) {
-  return guarded("synConstTensorCreate", [&]() -> Result {
+  return guardedCreate("synConstTensorCreate", pTensor, [&]() -> Result {
     SYN_REQUIRE(descriptor);
     SYN_REQUIRE(descriptor->m_ptr);
     std::shared_ptr<TensorObject> object;
@@ -225,7 +225,7 @@ synStatus SYN_API_CALL synTensorSetSectionOffset(synTensor tensor, uint64_t byte
 synStatus SYN_API_CALL synTensorSetHostPtr(synTensor tensor, void* hostPtr, uint64_t size, synDataType dataType,
                                            bool copyBuffer) {
   return guarded("synTensorSetHostPtr", [&]() -> Result {
-    SYN_REQUIRE(hostPtr);
+    if (size > 0) SYN_REQUIRE(hostPtr);
     SYN_RETURN_IF_ERROR(checkDataType(dataType));
     return changeTensor(tensor,
                         [&](TensorProperties& p) { return setHostValue(p, hostPtr, size, dataType, copyBuffer); });

@@ -53,16 +53,18 @@ hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
   return guardedHccl("hcclCommInitAll", [&]() -> HcclResult {
     HCCL_REQUIRE(comm);
     if (ndev < 1) return {hcclInvalidArgument, hpu::base::strCat("ndev is ", ndev, "; at least 1 is needed")};
+    std::fill_n(comm, ndev, nullptr);
     std::vector<std::shared_ptr<DeviceObject>> objects;
     std::vector<hpu::Device> devices;
     for (int i = 0; i < ndev; ++i) {
       int id = devlist ? devlist[i] : i;
       if (id < 0) return {hcclInvalidArgument, hpu::base::strCat("devlist[", i, "] is ", id)};
       auto device = Library::get().findDevice(static_cast<synDeviceId>(id));
-      if (!device)
+      bool taken = std::find(objects.begin(), objects.end(), device) != objects.end();
+      // Of one device every id is the device's: a second one is another that there is not.
+      if (!device || (taken && device->id() != static_cast<synDeviceId>(id)))
         return HcclResult(hcclNoDeviceFound, Library::get().missingDevice(static_cast<synDeviceId>(id)).text());
-      if (std::find(objects.begin(), objects.end(), device) != objects.end())
-        return {hcclInvalidArgument, hpu::base::strCat("device ", id, " is listed twice")};
+      if (taken) return {hcclInvalidArgument, hpu::base::strCat("device ", id, " is listed twice")};
       devices.push_back(device->device());
       objects.push_back(std::move(device));
     }

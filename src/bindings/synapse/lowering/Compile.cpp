@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/ValueBounds.h"
 #include "bindings/synapse/lowering/ElementTypes.h"
 #include "bindings/synapse/lowering/FreeSizes.h"
 #include "bindings/synapse/lowering/GraphLowering.h"
@@ -79,7 +80,9 @@ StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const Compil
   if (!actual.empty() && hasFreeSizes(graph)) addResultSizes(graph, actual);
   HPU_ASSIGN(LoweredGraph lowered, lowerGraph(graph, actual, /*inferenceOnly=*/false));
   std::string note;
-  if (request.freeSizes == FreeSizes::kBounded && hasFreeSizes(graph)) {
+  if (request.freeSizes == FreeSizes::kBounded && readsBounds(graph)) {
+    note = "note: each set of sizes is compiled at its first launch: a node reads values that launches give\n";
+  } else if (request.freeSizes == FreeSizes::kBounded && hasFreeSizes(graph)) {
     StatusOr<CompiledGraph> free = compileFree(graph, request, /*all=*/false);
     if (free.ok()) return free;
     note = strCat("note: each set of sizes is compiled at its first launch: ", free.status().message(), "\n");

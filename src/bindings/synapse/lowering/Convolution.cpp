@@ -82,14 +82,16 @@ bool checkShapes(NodeContext& c, ConvParams& conv, const Shape& x, const Shape& 
       conv.after[d] = total - total / 2;
     }
     int64_t room = size + conv.before[d] + conv.after[d] - conv.span(d);
-    if (room < 0)
+    // A kernel that fits nowhere gives nothing, where the result has not been declared to be something.
+    const bool mayBeEmpty = y.empty() ? numElements(c.declaredShape(0).value_or(Shape{0})) == 0 : y[d + 1] == 0;
+    if (room < 0 && !mayBeEmpty)
       return c.fail(strCat("the kernel (", conv.span(d), " with its dilation) is larger than the padded input (",
                            size + conv.before[d] + conv.after[d], ") along the ",
                            d == 0   ? "depth"
                            : d == 1 ? "height"
                                     : "width")),
              false;
-    expected.push_back(room / conv.stride[d] + 1);
+    expected.push_back(room < 0 ? 0 : room / conv.stride[d] + 1);
     if (w[d] != conv.kernel[d])
       return c.fail(strCat("the parameters' kernel is ", conv.kernel[d], " along the ",
                            d == 0   ? "depth"
@@ -164,6 +166,7 @@ void lowerForward(NodeContext& c) {
   if (!readParams(c, conv) || !factors(c, x, w)) return;
   Shape y;
   if (!checkShapes(c, conv, c.shape(x), c.shape(w), y)) return;
+  if (numElements(y) == 0) return result(c, c.full({isFp8(c) ? c.dataType() : c.element(x), y}, 0), false);
   Value v = convolve(c, x, w, conv, y);
   if (isFp8(c)) {
     if (c.hasInput(5)) return (void)c.unsupported(c.inputName(5));
@@ -200,6 +203,7 @@ void lowerDataGradient(NodeContext& c) {
   if (!readParams(c, conv) || !factors(c, dy, w)) return;
   Shape y = c.shape(dy), ws = c.shape(w);
   if (!checkShapes(c, conv, x, ws, y)) return;
+  if (numElements(y) == 0) return result(c, c.full({c.element(dy), x}, 0), false);
   result(c, convolutionDataGradient(c, dy, w, conv, x), false);
 }
 
@@ -214,6 +218,7 @@ void lowerWeightGradient(NodeContext& c) {
     return (void)c.fail(strCat("the channels, ", xs[4], " and ", y[4], ", are no multiples of ", groups, " groups"));
   Shape w = {conv.kernel[0], conv.kernel[1], conv.kernel[2], xs[4] / groups, y[4]};
   if (!checkShapes(c, conv, xs, w, y)) return;
+  if (numElements(y) == 0) return result(c, c.full({c.element(dy), w}, 0), true);
   result(c, convolutionWeightGradient(c, dy, x, conv, w), true);
 }
 

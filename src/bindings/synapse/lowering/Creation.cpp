@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bindings/synapse/lowering/HostOperands.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "compose/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
@@ -49,18 +50,26 @@ void lowerFill(NodeContext& c) {
 }
 
 void lowerRange(NodeContext& c) {
-  auto params = c.params<ns_RangeKernel::Params>();
   ElementType type = resultType(c);
+  double start = 0, limit = 0, delta = 0;
+  if (const size_t host = hostInput(c); host < c.numInputs()) {
+    std::vector<double> given = hostNumbers(c, host, 3);
+    if (!c.ok()) return;
+    start = given[0], limit = given[1], delta = given[2];
+  } else {
+    auto params = c.params<ns_RangeKernel::Params>();
+    start = number(params.start, type), limit = number(params.limit, type), delta = number(params.delta, type);
+  }
   if (!c.ok()) return;
-  double start = number(params.start, type), limit = number(params.limit, type), delta = number(params.delta, type);
   double exact = std::ceil((limit - start) / delta);
-  if (delta == 0 || !(exact >= 1) || exact > 1e9)
+  if (delta == 0 || !(exact >= 0) || exact > 1e9)
     return (void)c.fail(strCat("a range from ", start, " to ", limit, " by ", delta));
   auto count = static_cast<int64_t>(exact);
   // Rounding of the bounds may cost or win one element: the declared size decides.
   if (std::optional<Shape> declared = c.declaredShape(0);
       declared && declared->size() == 1 && std::abs((*declared)[0] - count) <= 1)
     count = (*declared)[0];
+  if (count == 0) return c.output(0, c.full({type, {0}}, 0));
   if (isFloat(type)) {
     std::vector<float> values(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i)
@@ -159,10 +168,18 @@ Value tile(NodeContext& c, Value x, const Ints& times) {
 void lowerTile(NodeContext& c) {
   ns_TileKernel::ParamsV2 params{};
   std::fill(std::begin(params.repeat), std::end(params.repeat), 1);
-  params = c.versionedParams<ns_TileKernel::ParamsV2, ns_TileKernel::Params>(params, /*optional=*/false);
+  const size_t host = hostInput(c);
+  const bool isGiven = host < c.numInputs();
+  params = c.versionedParams<ns_TileKernel::ParamsV2, ns_TileKernel::Params>(params, /*optional=*/isGiven);
   Value x = c.input(0);
   if (!c.ok()) return;
   int64_t rank = c.rank(x);
+  if (isGiven) {
+    std::vector<int64_t> repeats = hostSizes(c, host, static_cast<size_t>(rank));
+    for (size_t i = 0; i < std::min(repeats.size(), std::size(params.repeat)); ++i)
+      params.repeat[i] = static_cast<int>(std::min<int64_t>(repeats[i], INT32_MAX));
+    if (!c.ok()) return;
+  }
   if (rank > 5) return (void)c.fail(strCat("rank ", rank, "; tile takes up to 5 dims"));
   Ints times(static_cast<size_t>(rank));
   for (int64_t i = 0; i < rank; ++i) times[static_cast<size_t>(rank - 1 - i)] = params.repeat[i];
@@ -220,10 +237,17 @@ Padding paddingOf(NodeContext& c, const Shape& inner, ElementType type) {
       if (alignment > 1) c.unsupported("output_size_alignment");
     params = aligned;
   } else {
-    params = c.versionedParams<ns_PadKernelEx::Params, ns_PadKernel::Params>(params, /*optional=*/false);
+    params = c.versionedParams<ns_PadKernelEx::Params, ns_PadKernel::Params>(params,
+                                                                             /*optional=*/hostInput(c) < c.numInputs());
   }
   Padding p;
   auto rank = static_cast<int64_t>(inner.size());
+  if (const size_t host = hostInput(c); host < c.numInputs() && rank <= 5) {
+    // In the order of the parameters' pads.
+    std::vector<int64_t> pads = hostSizes(c, host, 2 * static_cast<size_t>(rank));
+    for (size_t i = 0; i < std::min(pads.size(), std::size(params.pads)); ++i)
+      params.pads[i] = static_cast<unsigned>(std::min<int64_t>(pads[i], UINT32_MAX));
+  }
   if (rank > 5) c.fail(strCat("rank ", rank, "; pad takes up to 5 dims"));
   p.mode = params.mode;
   p.value = number(params.value, type);
@@ -351,6 +375,7 @@ void lowerRoll(NodeContext& c) {
     int64_t dim = c.axis(params.dims[i], c.rank(x));
     if (!c.ok()) return;
     int64_t size = c.dim(x, dim);
+    if (size == 0) continue;
     if (c.sizesChange()) {
       // Where each element comes from, in terms of the size.
       Value at = c.sub(counter(c, size, 0, 1), static_cast<double>(params.shifts[i]));
@@ -376,14 +401,14 @@ constexpr std::string_view kBand = "ns_MatrixBandPartKernel::Params or triParams
 constexpr GuidRow kRows[] = {
     {"constant", "[shape]", "y", "ns_ConstantKernel::Params or Params_v2", "", lowerConstant},
     {"fill_fwd", "x, value", "y", "none", kAny, lowerFill},
-    {"range", "[shape]", "y", "ns_RangeKernel::Params", "f32 bf16 f16 i32 i16 i8 u8", lowerRange},
+    {"range", "[shape or host bounds], [host bounds]", "y", "ns_RangeKernel::Params", "f32 bf16 f16 i32 i16 i8 u8", lowerRange},
     {"eye", "", "y", "ns_Eye::Params", kAny, lowerEye},
     {"matrix_band_part_fwd", "x", "y", kBand, kAny, lowerBandPart},
     {"matrix_diagonal_fwd", "diagonal", "y", "ns_MatrixDiag::Params", kAny, lowerMatrixDiagonal},
-    {"tile_fwd", "x, [shape]", "y", "ns_TileKernel::Params or ParamsV2", kAny, lowerTile, {}, kMoves},
+    {"tile_fwd", "x, [shape or host repeats], [host repeats]", "y", "ns_TileKernel::Params or ParamsV2", kAny, lowerTile, {}, kMoves},
     {"repeat_pt_fwd", "x, [shape]", "y", "ns_RepeatPt::Params", kAny, lowerRepeatPt},
     {"repeat_fwd", "x, [counts]", "y", "ns_RepeatKernel::Params or ParamsV2, or ns_RepeatKernelGaudiTF::Params", kAny, lowerRepeat},
-    {"pad_fwd", "x, [shape]", "y", kPad, kAny, lowerPad},
+    {"pad_fwd", "x, [shape or host pads], [host pads]", "y", kPad, kAny, lowerPad},
     {"pad_bwd", "dY, [shape]", "dX", kPad, kFloats, lowerPadBwd},
     {"flip_fwd", "x", "y", "ns_FlipKernel::Params or ParamsV2", kAny, lowerFlip, {}, kMoves},
     {"roll", "x", "y", "ns_RollKernel::Params", kAny, lowerRoll},

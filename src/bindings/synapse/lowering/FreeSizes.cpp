@@ -8,6 +8,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/MemoryLayout.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "bindings/synapse/lowering/SizeTies.h"
 #include "hpu/size_examples.h"
@@ -56,10 +57,7 @@ class SizeFreer {
     return static_cast<int64_t>(d < tensor.minSizes.size() ? tensor.minSizes[d] : tensor.maxSizes[d]);
   }
 
-  static bool hasOrder(const TensorDescription& tensor) {
-    return !tensor.permutation.empty() ||
-           std::any_of(tensor.strides.begin(), tensor.strides.end(), [](uint64_t stride) { return stride != 0; });
-  }
+  static bool hasOrder(const TensorDescription& tensor) { return !tensor.permutation.empty() || hasStrides(tensor); }
 
   Status findPlaces() {
     produced_.assign(source_.tensors.size(), false);
@@ -142,6 +140,7 @@ class SizeFreer {
   }
 
   uint64_t bytes(const TensorDescription& tensor) const {
+    if (hasStrides(tensor)) return std::min(extentOf(tensor, tensor.maxSizes), uint64_t{1} << 60);
     StatusOr<ElementType> type = elementTypeOf(tensor.dataType, source_.target);
     unsigned __int128 count = type.ok() ? static_cast<unsigned __int128>(std::max<int64_t>(elementSize(*type), 1)) : 1;
     for (uint64_t size : tensor.maxSizes) count = std::min<unsigned __int128>(count * size, uint64_t{1} << 60);
@@ -296,9 +295,9 @@ class SizeFreer {
     for (const LoweredGraph& graph : graphs)
       if (graph.inputs != graphs[0].inputs || graph.outputs != graphs[0].outputs)
         return unimplemented("which tensors are inputs and results depends on sizes");
-    for (int32_t input : graphs[0].inputs) {
-      std::vector<std::string> names = result.dims[static_cast<size_t>(input)];
-      names.resize(source_.tensors[static_cast<size_t>(input)].maxSizes.size());
+    for (size_t i = 0; i < graphs[0].inputs.size(); ++i) {
+      std::vector<std::string> names = result.dims[static_cast<size_t>(graphs[0].inputs[i])];
+      names.resize(graphs[0].inputRanks[i]);  // Of a fixed size where a tensor's memory is of another rank.
       std::reverse(names.begin(), names.end());
       examples.inputs.push_back(std::move(names));
     }

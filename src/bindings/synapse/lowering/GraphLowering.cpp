@@ -2,20 +2,31 @@
 #include "bindings/synapse/lowering/GraphLowering.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/MemoryLayout.h"
+#include "bindings/synapse/graph/ValueBounds.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "bindings/synapse/lowering/NodeOrder.h"
 #include "bindings/synapse/lowering/SectionMemory.h"
+#include "compose/Reinterpret.h"
+#include "compose/StridedViews.h"
 
 namespace hpu::synapse {
 
 namespace {
 
 constexpr uint32_t kDataTensor = 0, kDynamicDataTensor = 3;
+
+Shape withOne(Shape shape) {
+  shape.push_back(1);
+  return shape;
+}
 
 bool isData(const TensorDescription& tensor) {
   return tensor.type == kDataTensor || tensor.type == kDynamicDataTensor;
@@ -49,12 +60,29 @@ class GraphLowering {
   StatusOr<OperandSlot> operand(Emitter& e, int32_t t);
   OperandSlot result(int32_t t) const;
   Status keepResult(Emitter& e, int32_t t, const ResultSlot& slot);
+  static bool isEmpty(const std::vector<OperandSlot>& outputs);
+  Status keepFilled(Emitter& e, const NodeDescription& node);
+  /// What the graph leaves in a tensor's memory.
+  struct Written {
+    size_t tensor = 0;
+    SectionRange range;
+  };
+  void separate(std::vector<Written>& written);
   Status finish();
 
+  /// How a tensor's elements lie in its memory.
+  struct MemoryForm {
+    TensorType type;                    ///< Of the memory.
+    std::vector<int64_t> order;         ///< Dims in the order of the memory, slowest first, where it is dense.
+    std::optional<compose::View> view;  ///< Else which elements of the memory are the tensor's.
+  };
+
   Value valueBefore(Emitter& e, size_t t);
+  Value memoryBefore(Emitter& e, size_t t);
   SectionRange rangeOf(size_t t) const;
   bool isPersistent(size_t t) const;
-  StatusOr<std::vector<int64_t>> memoryOrder(size_t t) const;
+  Status orderDense(size_t t, MemoryForm& form) const;
+  StatusOr<MemoryForm> memoryForm(size_t t, bool isWritten) const;
   Value toMemory(Emitter& e, size_t t, Value v);
   Value fromMemory(Emitter& e, size_t t, Value v);
   std::string uniqueName(size_t t, std::set<std::string>& taken) const;
@@ -74,6 +102,7 @@ class GraphLowering {
   SectionMemory memory_;
   size_t writes_ = 0;
   std::vector<int32_t> inputs_, outputs_;
+  std::vector<size_t> inputRanks_;  ///< Of inputs_, as the graph has them.
   std::set<std::string> inputNames_, outputNames_;
   std::string lines_, log_;
   StatusCode code_ = StatusCode::kOk;  ///< Of all reports; kInvalidArgument when they differ.
@@ -121,13 +150,15 @@ SectionRange GraphLowering::rangeOf(size_t t) const {
   const TensorState& state = states_[t];
   if (tensor.section == kNoSection || !state.shape) return {};
   auto bytes = static_cast<uint64_t>(numElements(*state.shape) * elementSize(state.type));
+  if (hasStrides(tensor)) bytes = extentOf(tensor, sizesOf(*state.shape));
   return {tensor.section, tensor.sectionOffset, tensor.sectionOffset + bytes};
 }
 
-/// The dims in the order of the memory, slowest first; the identity when it is dense as declared.
-StatusOr<std::vector<int64_t>> GraphLowering::memoryOrder(size_t t) const {
+/// The order of a memory without gaps; nothing where strides leave some.
+Status GraphLowering::orderDense(size_t t, MemoryForm& form) const {
   const TensorDescription& tensor = source_.tensors[t];
-  size_t rank = states_[t].shape ? states_[t].shape->size() : 0;
+  const std::vector<uint64_t> sizes = sizesOf(*states_[t].shape);
+  const size_t rank = sizes.size();
   std::vector<uint64_t> fastestFirst(rank);
   std::iota(fastestFirst.begin(), fastestFirst.end(), 0);
   if (!tensor.permutation.empty()) {
@@ -138,39 +169,85 @@ StatusOr<std::vector<int64_t>> GraphLowering::memoryOrder(size_t t) const {
       if (d >= rank || seen[d]) return invalidArgument("its permutation is none");
       seen[d] = true;
     }
-  } else if (!tensor.strides.empty() && rank > 0) {
-    std::vector<uint64_t> sizes = sizesOf(*states_[t].shape);
-    auto strideOf = [&](uint64_t d) { return d < tensor.strides.size() ? tensor.strides[d] : 0; };
-    bool given = std::any_of(tensor.strides.begin(), tensor.strides.end(), [](uint64_t s) { return s != 0; });
-    if (given) {
-      std::stable_sort(fastestFirst.begin(), fastestFirst.end(), [&](uint64_t a, uint64_t b) {
-        return std::pair(strideOf(a), sizes[a]) < std::pair(strideOf(b), sizes[b]);
-      });
-      uint64_t dense = static_cast<uint64_t>(elementSize(states_[t].type));
-      for (uint64_t d : fastestFirst) {
-        if (sizes[d] != 1 && strideOf(d) != dense)
-          return unimplemented(strCat("its strides leave gaps: a persistent tensor must be dense (stride of dim ", d,
-                                      " is ", strideOf(d), " bytes)"));
-        dense *= sizes[d];
-      }
+  } else if (hasStrides(tensor)) {
+    std::stable_sort(fastestFirst.begin(), fastestFirst.end(), [&](uint64_t a, uint64_t b) {
+      return std::pair(strideOf(tensor, a), sizes[a]) < std::pair(strideOf(tensor, b), sizes[b]);
+    });
+    auto dense = static_cast<uint64_t>(elementSize(states_[t].type));
+    for (uint64_t d : fastestFirst) {
+      if (sizes[d] != 1 && strideOf(tensor, d) != dense) return okStatus();
+      dense *= sizes[d];
     }
   }
-  std::vector<int64_t> order;
-  for (size_t i = rank; i-- > 0;) order.push_back(static_cast<int64_t>(rank - 1 - fastestFirst[i]));
-  return order;
+  for (size_t i = rank; i-- > 0;) {
+    form.order.push_back(static_cast<int64_t>(rank - 1 - fastestFirst[i]));
+    form.type.shape.push_back(static_cast<int64_t>(sizes[fastestFirst[i]]));
+  }
+  return okStatus();
+}
+
+StatusOr<GraphLowering::MemoryForm> GraphLowering::memoryForm(size_t t, bool isWritten) const {
+  const TensorDescription& tensor = source_.tensors[t];
+  const TensorState& state = states_[t];
+  MemoryForm form{{state.type, {}}, {}, {}};
+  if (!state.shape || state.shape->empty()) return form;
+  HPU_RETURN_IF_ERROR(orderDense(t, form));
+  if (!form.order.empty()) return form;
+  const std::vector<uint64_t> sizes = sizesOf(*state.shape);
+  const auto bytes = static_cast<uint64_t>(elementSize(state.type));
+  if (std::string fault = strideFault(tensor, sizes, bytes, isWritten); !fault.empty()) return invalidArgument(fault);
+  const uint64_t extent = extentOf(tensor, sizes);
+  if (extent > static_cast<uint64_t>(INT64_MAX)) return invalidArgument("its strides reach beyond 2^63 bytes");
+  // Elements at places that are no multiples of their size are put together of bytes.
+  bool isOfBytes = false;
+  for (size_t d = 0; d < sizes.size(); ++d) isOfBytes |= sizes[d] > 1 && strideOf(tensor, d) % bytes != 0;
+  const uint64_t unit = isOfBytes ? 1 : bytes;
+  compose::View view;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    view.shape.push_back(static_cast<int64_t>(sizes[d]));
+    view.strides.push_back(sizes[d] > 1 ? static_cast<int64_t>(strideOf(tensor, d) / unit) : 0);
+  }
+  if (isOfBytes) {
+    form.type.element = ElementType::kU8;
+    view.shape.push_back(static_cast<int64_t>(bytes));
+    view.strides.push_back(1);
+  }
+  form.type.shape = {static_cast<int64_t>(extent / unit)};
+  form.view = std::move(view);
+  return form;
 }
 
 Value GraphLowering::toMemory(Emitter& e, size_t t, Value v) {
-  StatusOr<std::vector<int64_t>> order = memoryOrder(t);
-  return order.ok() ? e.transpose(v, *order) : e.failWith(order.status().withContext(tensorTitle(t)));
+  StatusOr<MemoryForm> form = memoryForm(t, /*isWritten=*/true);
+  if (!form.ok()) return e.failWith(form.status().withContext(tensorTitle(t)));
+  if (!form->view) return e.transpose(v, form->order);
+  // What lies in the gaps stays.
+  const bool isBytes = form->view->shape.size() != states_[t].shape->size();
+  Value parts = isBytes ? compose::reinterpret(e, e.reshape(v, withOne(e.shape(v))), ElementType::kU8) : v;
+  return writeView(e, memoryBefore(e, t), parts, *form->view);
 }
 
 Value GraphLowering::fromMemory(Emitter& e, size_t t, Value v) {
-  StatusOr<std::vector<int64_t>> order = memoryOrder(t);
-  if (!order.ok()) return e.failWith(order.status().withContext(tensorTitle(t)));
-  std::vector<int64_t> inverse(order->size());
-  for (size_t i = 0; i < order->size(); ++i) inverse[static_cast<size_t>((*order)[i])] = static_cast<int64_t>(i);
+  StatusOr<MemoryForm> form = memoryForm(t, /*isWritten=*/false);
+  if (!form.ok()) return e.failWith(form.status().withContext(tensorTitle(t)));
+  if (form->view) {
+    Value parts = readView(e, v, *form->view);
+    if (form->view->shape.size() == states_[t].shape->size()) return parts;
+    return e.reshape(compose::reinterpret(e, parts, states_[t].type), *states_[t].shape);
+  }
+  std::vector<int64_t> inverse(form->order.size());
+  for (size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<size_t>(form->order[i])] = static_cast<int64_t>(i);
   return e.transpose(v, inverse);
+}
+
+/// What the tensor's memory holds now: the newest bytes.
+Value GraphLowering::memoryBefore(Emitter& e, size_t t) {
+  SectionRange range = rangeOf(t);
+  if (!memory_.isWritten(range)) return valueBefore(e, t);
+  StatusOr<MemoryForm> form = memoryForm(t, /*isWritten=*/false);
+  if (!form.ok()) return e.failWith(form.status().withContext(tensorTitle(t)));
+  Value before = memory_.isCovered(range) ? Value{} : valueBefore(e, t);
+  return memory_.read(e, range, form->type, before);
 }
 
 std::string GraphLowering::uniqueName(size_t t, std::set<std::string>& taken) const {
@@ -181,32 +258,44 @@ std::string GraphLowering::uniqueName(size_t t, std::set<std::string>& taken) co
   return name;
 }
 
-/// The value before the graph, in memory order: a constant or an input, made at its first use.
+/// The memory before the graph: a constant or an input, made at its first use.
 Value GraphLowering::valueBefore(Emitter& e, size_t t) {
   const TensorDescription& tensor = source_.tensors[t];
   TensorState& state = states_[t];
   if (state.before.handle) return state.before;
   if (!state.shape) return e.fail(strCat(tensorTitle(t), " has no sizes"));
   if (state.type == ElementType::kInvalid) return e.fail(strCat(tensorTitle(t), " has no element type"));
-  StatusOr<std::vector<int64_t>> order = memoryOrder(t);
-  if (!order.ok()) return e.failWith(order.status().withContext(tensorTitle(t)));
-  TensorType type{state.type, {}};
-  for (int64_t d : *order) type.shape.push_back((*state.shape)[static_cast<size_t>(d)]);
+  StatusOr<MemoryForm> form = memoryForm(t, /*isWritten=*/false);
+  if (!form.ok()) return e.failWith(form.status().withContext(tensorTitle(t)));
+  const TensorType& type = form->type;
+  if (numElements(type.shape) == 0 && !inferenceOnly_) return state.before = e.constant(type, "", 0);
   bool isConst = tensor.section < source_.sections.size() && source_.sections[tensor.section].isConst;
   StatusOr<Value> made = invalidArgument("");
   if (tensor.hostData && (isConst || !isPersistent(t))) {
     uint32_t hostType = tensor.hostType ? tensor.hostType : tensor.dataType;
     StatusOr<ElementType> from = elementTypeOf(hostType, source_.target);
     if (!from.ok()) return e.failWith(from.status().withContext(tensorTitle(t)));
-    auto data = convertElements(*tensor.hostData, *from, state.type, numElements(type.shape));
+    if (form->view && tensor.hostData->size() == extentOf(tensor, sizesOf(*state.shape)) && *from == state.type)
+      return state.before = e.constant(type, tensor.hostData->data(), tensor.hostData->size());
+    auto data = convertElements(*tensor.hostData, *from, state.type, numElements(*state.shape));
     if (!data.ok()) return e.failWith(data.status().withContext(tensorTitle(t)));
-    made = graph_->constant(type, data->data(), data->size());
+    if (form->view) {
+      std::vector<std::byte> dense(data->size());
+      std::memcpy(dense.data(), data->data(), data->size());
+      const std::vector<std::byte> memory = memoryImage(tensor, sizesOf(*state.shape), std::move(dense));
+      made = graph_->constant(type, memory.data(), memory.size());
+    } else {
+      made = graph_->constant(type, data->data(), data->size());
+    }
   } else if (isPersistent(t) || inferenceOnly_) {
     made = graph_->input(uniqueName(t, inputNames_), type);
     if (made.ok()) {
       state.isInput = true;
       inputs_.push_back(static_cast<int32_t>(t));
+      inputRanks_.push_back(type.shape.size());
     }
+  } else if (state.isProduced && form->view) {
+    return state.before = e.full(type, 0);  // Gaps in the workspace.
   } else {
     made = invalidArgument("nothing writes it, and it has neither data nor a persistent section");
   }
@@ -236,19 +325,7 @@ StatusOr<OperandSlot> GraphLowering::operand(Emitter& e, int32_t index) {
     slot.value = state.value;
     return slot;
   }
-  SectionRange range = rangeOf(t);
-  Value value;
-  if (memory_.isWritten(range)) {
-    Value before = memory_.isCovered(range) ? Value{} : valueBefore(e, t);
-    StatusOr<std::vector<int64_t>> order = memoryOrder(t);
-    if (!order.ok()) return order.status().withContext(tensorTitle(t));
-    TensorType type{state.type, {}};
-    for (int64_t d : *order) type.shape.push_back((*state.shape)[static_cast<size_t>(d)]);
-    value = memory_.read(e, range, type, before);
-  } else {
-    value = valueBefore(e, t);
-  }
-  slot.value = fromMemory(e, t, value);
+  slot.value = fromMemory(e, t, memoryBefore(e, t));
   if (!e.ok()) return e.status();
   return slot;
 }
@@ -293,6 +370,37 @@ Status GraphLowering::keepResult(Emitter& e, int32_t index, const ResultSlot& sl
   return e.status();
 }
 
+/// Whether a node has nothing to do: each result has a type and declared sizes with a 0 among them.
+bool GraphLowering::isEmpty(const std::vector<OperandSlot>& outputs) {
+  bool isAny = false;
+  for (const OperandSlot& slot : outputs) {
+    if (!slot.tensor) continue;
+    if (!isData(*slot.tensor) || !slot.shape || slot.type == ElementType::kInvalid || numElements(*slot.shape) != 0)
+      return false;
+    isAny = true;
+  }
+  return isAny;
+}
+
+/// Zeros of the declared sizes for the node's results.
+Status GraphLowering::keepFilled(Emitter& e, const NodeDescription& node) {
+  for (int32_t index : node.outputs) {
+    if (index == kNoTensor) continue;
+    const TensorState& state = states_[static_cast<size_t>(index)];
+    if (!state.shape) return invalidArgument(strCat(tensorTitle(static_cast<size_t>(index)), " has no sizes"));
+    ResultSlot slot;
+    if (isData(source_.tensors[static_cast<size_t>(index)])) {
+      if (state.type == ElementType::kInvalid)
+        return invalidArgument(strCat(tensorTitle(static_cast<size_t>(index)), " has no element type"));
+      slot.value = e.full({state.type, *state.shape}, 0);
+    } else {
+      slot.shape = state.shape;
+    }
+    HPU_RETURN_IF_ERROR(keepResult(e, index, slot));
+  }
+  return e.status();
+}
+
 Status GraphLowering::lowerNode(const NodeDescription& node) {
   HPU_ASSIGN(GuidMatch guid, findGuid(node.guid, source_.target));
   Emitter reader(*graph_, node.name, &inUsersOrder);
@@ -302,30 +410,70 @@ Status GraphLowering::lowerNode(const NodeDescription& node) {
     inputs.push_back(std::move(slot));
   }
   for (int32_t t : node.outputs) outputs.push_back(result(t));
+  if (isEmpty(outputs)) return keepFilled(reader, node);
   NodeContext context(*graph_, source_.target, node, guid, std::move(inputs), std::move(outputs));
-  HPU_RETURN_IF_ERROR(context.run());
+  if (Status status = context.run(); !status.ok()) {
+    // With bounds for values it need not fit together; launches compile it with theirs.
+    Emitter filler(*graph_, node.name, &inUsersOrder);
+    const bool isBounded = actualSizes_.empty() && readsBounds(source_, node);
+    return isBounded && keepFilled(filler, node).ok() ? okStatus() : status;
+  }
   for (size_t i = 0; i < node.outputs.size(); ++i)
     if (node.outputs[i] != kNoTensor) HPU_RETURN_IF_ERROR(keepResult(context, node.outputs[i], context.results()[i]));
   return okStatus();
 }
 
+/// What outputs write of their ranges: those of one launch are apart. Of two that overlap, the one that begins first
+/// ends where the other begins, or has the other's bytes, too (then that one is left out). All of them are the newest.
+void GraphLowering::separate(std::vector<Written>& written) {
+  std::stable_sort(written.begin(), written.end(), [](const Written& a, const Written& b) {
+    return std::tuple(a.range.section, a.range.begin, b.range.end) <
+           std::tuple(b.range.section, b.range.begin, a.range.end);
+  });
+  size_t kept = 0;
+  for (const Written& one : written) {
+    if (kept > 0 && written[kept - 1].range.overlaps(one.range)) {
+      Written& before = written[kept - 1];
+      if (one.range.end <= before.range.end) {
+        log_ += strCat(tensorTitle(one.tensor), ": its bytes are among those of ", tensorTitle(before.tensor),
+                       ", so it is no output\n");
+        continue;
+      }
+      before.range.end = one.range.begin;
+    }
+    written[kept++] = one;
+  }
+  written.resize(kept);
+  std::sort(written.begin(), written.end(), [](const Written& a, const Written& b) { return a.tensor < b.tensor; });
+}
+
 /// The persistent tensors that nodes wrote become the graph's outputs.
 Status GraphLowering::finish() {
+  std::vector<Written> written;
   for (size_t t = 0; t < states_.size(); ++t) {
     TensorState& state = states_[t];
     if (!state.isProduced || !state.value.handle || !isPersistent(t)) continue;
-    Emitter e(*graph_, source_.tensors[t].name, &inUsersOrder);
     SectionRange range = rangeOf(t);
-    if (memory_.lastCover(range) + 1 != state.writes) {
+    if (memory_.lastCover(range) + 1 != state.writes)
       log_ += strCat(tensorTitle(t), ": a later node writes its place, so it is no output\n");
-      continue;
+    else
+      written.push_back({t, range});
+  }
+  separate(written);
+  for (const Written& one : written) {
+    Emitter e(*graph_, source_.tensors[one.tensor].name, &inUsersOrder);
+    StatusOr<MemoryForm> form = memoryForm(one.tensor, /*isWritten=*/false);
+    if (!form.ok()) return form.status().withContext(tensorTitle(one.tensor));
+    TensorType type = form->type;
+    if (!(one.range == rangeOf(one.tensor))) {
+      const uint64_t bytes = one.range.end - one.range.begin;
+      if (bytes % static_cast<uint64_t>(elementSize(type.element)) != 0) type.element = ElementType::kU8;
+      type.shape = {static_cast<int64_t>(bytes) / elementSize(type.element)};
     }
-    TensorType type = e.type(toMemory(e, t, state.value));
-    type.element = state.type;
-    Value last = memory_.read(e, range, type, {});
-    if (!e.ok()) return e.status().withContext(tensorTitle(t));
-    HPU_RETURN_IF_ERROR(graph_->output(uniqueName(t, outputNames_), last));
-    outputs_.push_back(static_cast<int32_t>(t));
+    Value last = memory_.read(e, one.range, type, {});
+    if (!e.ok()) return e.status().withContext(tensorTitle(one.tensor));
+    HPU_RETURN_IF_ERROR(graph_->output(uniqueName(one.tensor, outputNames_), last));
+    outputs_.push_back(static_cast<int32_t>(one.tensor));
   }
   return okStatus();
 }
@@ -364,6 +512,7 @@ StatusOr<LoweredGraph> GraphLowering::run() {
   }
   result.graph = std::move(graph_);
   result.inputs = std::move(inputs_);
+  result.inputRanks = std::move(inputRanks_);
   result.outputs = std::move(outputs_);
   result.log = std::move(log_);
   return result;

@@ -18,6 +18,7 @@ namespace hpu::synapse {
 struct LoweredGraph {
   std::unique_ptr<Graph> graph;
   std::vector<int32_t> inputs, outputs;  ///< Tensor indices in the order of the graph's inputs and outputs.
+  std::vector<size_t> inputRanks;        ///< Of the graph's inputs: a tensor with gaps is all of its memory.
   /// By tensor index: sizes in SynapseAI's order and synDataType, inferred or declared. No sizes: nothing says.
   std::vector<std::optional<std::vector<uint64_t>>> sizes;
   std::vector<uint32_t> types;

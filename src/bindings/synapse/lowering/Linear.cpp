@@ -25,8 +25,10 @@ bool needsRank(NodeContext& c, size_t input, int64_t rank) {
 /// Leading dims joined: [rows, columns].
 Value asRows(NodeContext& c, Value v) {
   if (!v.handle) return v;
-  int64_t columns = c.dim(v, -1);
-  return c.reshape(v, {columns ? numElements(c.shape(v)) / columns : 0, columns});
+  Shape rows = c.shape(v);
+  const int64_t columns = rows.empty() ? 1 : rows.back();
+  if (!rows.empty()) rows.pop_back();
+  return c.reshape(v, {numElements(rows), columns});
 }
 
 // ---- linear: y = x W^T + b, W [out, in] ----------------------------------------------------------

@@ -28,7 +28,7 @@ std::optional<Shapes> LoneNodes::infer(size_t n, const Shapes& inputs, const Sha
                            !graph_.sections[tensor.section].persistent;
       if (!isValue || isResult) tensor.hostData = nullptr;
       tensor.section = kNoSection;
-      tensor.strides.clear();
+      if (!tensor.hostData) tensor.strides.clear();
       tensor.permutation.clear();
       if (tensor.dataType == 0) tensor.dataType = (*types_)[t];
       tensor.maxSizes = tensor.minSizes = sizes[i];

@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "bindings/synapse/lowering/Axes.h"
+#include "bindings/synapse/lowering/HostOperands.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "compose/Reinterpret.h"
 #include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
@@ -62,7 +64,16 @@ void lowerSplit(NodeContext& c) {
   Shape shape = c.inputShape(0);
   int64_t axis = c.axis(params.axis, static_cast<int64_t>(shape.size()));
   if (!c.ok()) return;
-  std::vector<int64_t> parts = splitSizes(c, shape, axis);
+  std::vector<int64_t> parts;
+  if (c.isHostTensor(1)) {
+    parts = hostSizes(c, 1, c.numOutputs());
+    parts.resize(c.numOutputs());
+    const int64_t total = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+    if (c.ok() && total != shape[static_cast<size_t>(axis)])
+      c.fail(strCat(c.inputName(1), " has together ", total, ", the operand has ", shape[static_cast<size_t>(axis)]));
+  } else {
+    parts = splitSizes(c, shape, axis);
+  }
   Value v = c.input(0);
   int64_t start = 0;
   for (size_t i = 0; i < parts.size() && c.ok(); ++i) {
@@ -97,52 +108,14 @@ void lowerMemset(NodeContext& c) {
   c.output(0, c.full({type, shape}, 0));
 }
 
-ElementType unsignedOf(int64_t bytes) {
-  return bytes == 1   ? ElementType::kU8
-         : bytes == 2 ? ElementType::kU16
-         : bytes == 4 ? ElementType::kU32
-                      : ElementType::kU64;
-}
-
-Value bitcast(NodeContext& c, Value v, ElementType to) {
-  return c.element(v) == to ? v : c.op("bitcast", {v}, {{"to", std::string(elementTypeName(to))}});
-}
-
-/// The same bytes as elements of the result's type. Of another width, the fastest dim grows or shrinks: elements are
-/// cut into their parts, or parts put together, least significant first (as memory has them).
+/// The same bytes as elements of the result's type.
 void lowerReinterpretCast(NodeContext& c) {
   Value v = c.input(0);
-  ElementType from = c.element(v), to = c.outputType(0, ElementType::kInvalid);
-  Shape shape = c.inputShape(0);
+  ElementType to = c.outputType(0, ElementType::kInvalid);
   if (!c.ok()) return;
   if (to == ElementType::kInvalid) return (void)c.fail(strCat(c.outputName(0), " needs an element type"));
-  if (shape.empty()) return (void)c.fail(strCat(c.inputName(0), " has no sizes"));
-  int64_t wide = elementSize(from), narrow = elementSize(to), bytes = shape.back() * wide;
-  if (bytes % narrow)
-    return (void)c.fail(strCat(bytes, " bytes of size 0 are no whole number of ", elementTypeName(to)));
-  if (wide == narrow) return c.output(0, bitcast(c, v, to));
-  auto last = static_cast<int64_t>(shape.size()) - 1;
-  int64_t parts = std::max(wide, narrow) / std::min(wide, narrow), partBits = std::min(wide, narrow) * 8;
-  ElementType part = unsignedOf(std::min(wide, narrow)), whole = unsignedOf(std::max(wide, narrow));
-  v = bitcast(c, v, unsignedOf(wide));
-  shape.back() = bytes / narrow;
-  if (wide > narrow) {
-    Shape column = c.shape(v);
-    column.push_back(1);
-    std::vector<int64_t> shifts;
-    for (int64_t k = 0; k < parts; ++k) shifts.push_back(k * partBits);
-    Value shifted = c.op("shift_right", {c.reshape(v, column), c.cast(c.indices({parts}, shifts), whole)});
-    v = c.reshape(c.cast(shifted, part), shape);
-  } else {
-    Value sum;
-    for (int64_t k = 0; k < parts; ++k) {
-      Value piece = c.cast(c.sliceDim(v, last, k, shape.back(), parts), whole);
-      if (k) piece = c.op("shift_left", {piece, c.scalarLike(piece, static_cast<double>(k * partBits))});
-      sum = sum.handle ? c.op("bit_or", {sum, piece}) : piece;
-    }
-    v = sum;
-  }
-  c.output(0, bitcast(c, v, to));
+  if (c.inputShape(0).empty()) return (void)c.fail(strCat(c.inputName(0), " has no sizes"));
+  c.output(0, compose::reinterpret(c, v, to));
 }
 
 constexpr GuidRow kRows[] = {
@@ -150,7 +123,7 @@ constexpr GuidRow kRows[] = {
     {"reshape", "X, [shape]", "Y", "none", "", lowerReshape, {}, kOneType | kMoves},
     {"broadcast", "X, [shape]", "Y", "none", "", lowerBroadcast, {}, kOneType | kMoves},
     {"concat", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType | kMoves},
-    {"split", "X", "out...", "synSplitParams", "", lowerSplit, {}, kOneType | kMoves},
+    {"split", "X, [host sizes]", "out...", "synSplitParams", "", lowerSplit, {}, kOneType | kMoves},
     {"expand_dims", "X", "Y", "synExpandDimsParams", "", lowerExpandDims, {}, kOneType | kMoves},
     {"squeeze", "X", "Y", "synSqueezeParams?", "", lowerSqueeze, {}, kOneType | kMoves},
     {"flatten", "X", "Y", "synFlattenParams", "", lowerFlatten, {}, kOneType | kMoves},

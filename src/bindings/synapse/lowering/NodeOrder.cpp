@@ -7,9 +7,40 @@
 #include <set>
 
 #include "base/Format.h"
+#include "bindings/synapse/graph/SectionUse.h"
 #include "bindings/synapse/lowering/Lowering.h"
 
 namespace hpu::synapse {
+
+namespace {
+
+bool isBefore(const std::vector<std::set<size_t>>& next, size_t from, size_t to) {
+  std::vector<bool> seen(next.size());
+  std::vector<size_t> open{from};
+  while (!open.empty()) {
+    size_t n = open.back();
+    open.pop_back();
+    for (size_t follower : next[n]) {
+      if (follower == to) return true;
+      if (!seen[follower]) open.push_back(follower);
+      seen[follower] = true;
+    }
+  }
+  return false;
+}
+
+/// A node that reads what a section held before the graph comes before a later one that writes there. The order of
+/// creation says so already, unless a node depends on one that was created after it.
+void readFirst(const GraphDescription& graph, const std::map<int32_t, size_t>& producer,
+               std::vector<std::set<size_t>>& next, std::vector<size_t>& waitsFor) {
+  for (const SectionConflict& conflict : sectionConflicts(graph)) {
+    if (conflict.firstWrites || producer.count(conflict.firstTensor)) continue;
+    if (isBefore(next, conflict.second, conflict.first)) continue;
+    if (next[conflict.first].insert(conflict.second).second) ++waitsFor[conflict.second];
+  }
+}
+
+}  // namespace
 
 StatusOr<std::vector<size_t>> orderNodes(const GraphDescription& graph) {
   const std::vector<NodeDescription>& nodes = graph.nodes;
@@ -32,8 +63,10 @@ StatusOr<std::vector<size_t>> orderNodes(const GraphDescription& graph) {
 
   std::vector<std::set<size_t>> next(nodes.size());
   std::vector<size_t> waitsFor(nodes.size(), 0);
+  bool isForward = true;  // Every node was created after those that it depends on.
   auto depend = [&](size_t from, size_t to) {
     if (from != to && next[from].insert(to).second) ++waitsFor[to];
+    isForward &= from <= to;
   };
   for (size_t n = 0; n < nodes.size(); ++n) {
     for (int32_t t : nodes[n].inputs)
@@ -47,6 +80,8 @@ StatusOr<std::vector<size_t>> orderNodes(const GraphDescription& graph) {
       depend(found->second, n);
     }
   }
+
+  if (!isForward) readFirst(graph, producer, next, waitsFor);
 
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   for (size_t n = 0; n < nodes.size(); ++n)

@@ -3,11 +3,18 @@
 
 #include <algorithm>
 
-#include "base/Format.h"
+#include "compose/Reinterpret.h"
 
 namespace hpu::synapse {
 
-using base::strCat;
+namespace {
+
+/// Booleans are bytes in memory.
+ElementType storedAs(ElementType type) {
+  return type == ElementType::kBool ? ElementType::kI8 : type;
+}
+
+}  // namespace
 
 bool SectionMemory::isWritten(const SectionRange& range) const {
   return std::any_of(writes_.begin(), writes_.end(), [&](const Write& w) { return w.range.overlaps(range); });
@@ -26,42 +33,40 @@ bool SectionMemory::isCovered(const SectionRange& range) const {
 }
 
 Value SectionMemory::read(Emitter& e, const SectionRange& range, const TensorType& type, Value before) const {
-  auto elements = static_cast<uint64_t>(elementSize(type.element));
-  // Elements [from, to) of a write's value, as a flat tensor of the reader's element type.
-  auto piece = [&](const Write& w, uint64_t from, uint64_t to) -> Value {
-    TensorType written = e.type(w.value);
-    Value value = w.value;
-    if (written.element == ElementType::kBool) value = e.cast(value, ElementType::kI8);
-    if (e.element(value) != type.element || (from - w.range.begin) % elements || (to - from) % elements ||
-        (from - range.begin) % elements)
-      return e.unsupported(strCat("reads bytes ", from, " to ", to, " of a section as ", elementTypeName(type.element),
-                                  ", which an earlier node wrote as ", elementTypeName(written.element)));
-    value = e.reshape(value, {numElements(written.shape)});
-    return e.sliceDim(value, 0, static_cast<int64_t>((from - w.range.begin) / elements),
-                      static_cast<int64_t>((to - from) / elements));
+  const size_t cover = lastCover(range);
+  if (cover + 1 == writes_.size() && writes_[cover].range == range && e.type(writes_[cover].value) == type)
+    return writes_[cover].value;
+  // What is laid over one another has elements of one type at places of one grid, or is bytes.
+  ElementType unit = type.element;
+  for (size_t i = cover < writes_.size() ? cover : 0; i < writes_.size(); ++i) {
+    const Write& w = writes_[i];
+    const auto size = static_cast<uint64_t>(elementSize(unit));
+    ElementType written = e.element(w.value);
+    if (w.range.overlaps(range) && (storedAs(written) != unit || (w.range.begin - range.begin) % size != 0))
+      unit = ElementType::kU8;
+  }
+  const auto size = static_cast<uint64_t>(elementSize(unit));
+  auto flatten = [&](Value v) {
+    v = e.cast(v, storedAs(e.element(v)));
+    return compose::reinterpret(e, e.reshape(v, {numElements(e.shape(v))}), unit);
+  };
+  // Units [from, to) of a write's value.
+  auto piece = [&](const Write& w, uint64_t from, uint64_t to) {
+    return e.sliceDim(flatten(w.value), 0, static_cast<int64_t>((from - w.range.begin) / size),
+                      static_cast<int64_t>((to - from) / size));
   };
 
-  size_t first = lastCover(range);
-  int64_t count = numElements(type.shape);
-  Value flat;
-  if (first < writes_.size()) {
-    if (writes_[first].range == range && e.type(writes_[first].value) == type && first + 1 == writes_.size())
-      return writes_[first].value;
-    flat = piece(writes_[first], range.begin, range.end);
-    ++first;
-  } else {
-    flat = e.reshape(before, {count});
-    first = 0;
-  }
-  for (size_t i = first; i < writes_.size(); ++i) {
+  const auto count = static_cast<int64_t>((range.end - range.begin) / size);
+  Value flat = cover < writes_.size() ? piece(writes_[cover], range.begin, range.end) : flatten(before);
+  for (size_t i = cover < writes_.size() ? cover + 1 : 0; i < writes_.size(); ++i) {
     const Write& w = writes_[i];
     if (!w.range.overlaps(range)) continue;
     uint64_t from = std::max(w.range.begin, range.begin), to = std::min(w.range.end, range.end);
-    auto low = static_cast<int64_t>((from - range.begin) / elements),
-         high = static_cast<int64_t>((to - range.begin) / elements);
+    auto low = static_cast<int64_t>((from - range.begin) / size),
+         high = static_cast<int64_t>((to - range.begin) / size);
     flat = e.concat({e.sliceDim(flat, 0, 0, low), piece(w, from, to), e.sliceDim(flat, 0, high, count - high)}, 0);
   }
-  return e.reshape(flat, type.shape);
+  return e.reshape(compose::reinterpret(e, flat, type.element), type.shape);
 }
 
 }  // namespace hpu::synapse

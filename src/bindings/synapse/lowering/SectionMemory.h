@@ -35,7 +35,7 @@ class SectionMemory {
   size_t lastCover(const SectionRange& range) const;
   size_t numWrites() const { return writes_.size(); }
   /// The bytes of `range` as a `type`. `before` (of that type) is what was there before any write; null when
-  /// isCovered. Errors go to `e`: kUnimplemented where element types or positions do not fit.
+  /// isCovered. Errors go to `e`.
   Value read(Emitter& e, const SectionRange& range, const TensorType& type, Value before) const;
 
  private:

@@ -2,7 +2,7 @@
 // Slices of a tensor, their gradients, and writing a piece into a slice.
 #include <algorithm>
 
-#include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/HostOperands.h"
 #include "compose/Regions.h"
 #include "habanalabs/synapse_api_types.h"
 #include "habanalabs/synapse_common_types.h"
@@ -30,11 +30,8 @@ std::vector<SliceEntry> entriesOf(const P& params, size_t most, size_t rank) {
 /// Starts and steps that the host gave, fastest first as the sizes are.
 bool hostEntries(NodeContext& c, size_t input, const Shape& whole, const Shape& piece,
                  std::vector<SliceEntry>& entries) {
-  const TensorDescription& tensor = *c.inputTensor(input);
-  synDynamicSliceDmaH2dTensor host = {};
-  if (!tensor.hostData || tensor.hostData->size() < sizeof host)
-    return c.fail(strCat(c.inputName(input), " has no host data of ", sizeof host, " bytes")), false;
-  std::memcpy(&host, tensor.hostData->data(), sizeof host);
+  auto host = hostStruct<synDynamicSliceDmaH2dTensor>(c, input);
+  if (!c.ok()) return false;
   size_t rank = whole.size();
   if (host.dims != rank || rank > std::size(host.starts) || piece.size() != rank)
     return c.fail(strCat(c.inputName(input), " is for rank ", host.dims, ", the operand has ", rank)), false;
@@ -46,14 +43,44 @@ bool hostEntries(NodeContext& c, size_t input, const Shape& whole, const Shape& 
   return true;
 }
 
-/// The slice of `whole` that the node's parameters (or its host tensor, for a piece of sizes `piece`) name.
-bool readRegion(NodeContext& c, const Shape& whole, const Shape& piece, Region& region) {
+/// Gives a slice the sizes of `piece`.
+bool fitSizes(NodeContext& c, const Shape& whole, const Shape& piece, Region& region) {
+  if (piece.size() != whole.size())
+    return c.fail(strCat("a slice of rank ", whole.size(), " is to have sizes ", sizesText(piece))), false;
+  for (size_t d = 0; d < whole.size(); ++d) {
+    int64_t last = 0;
+    const bool isInside = piece[d] == 0 || (!__builtin_mul_overflow(piece[d] - 1, region.steps[d], &last) &&
+                                            !__builtin_add_overflow(last, region.starts[d], &last) && last < whole[d]);
+    if (!isInside)
+      return c.fail(strCat("a slice of ", piece[d], " elements from ", region.starts[d], " on by ", region.steps[d],
+                           " ends outside of the ", whole[d], " elements of axis ", whole.size() - 1 - d)),
+             false;
+    region.sizes[d] = piece[d];
+  }
+  return true;
+}
+
+/// Where nothing is taken, nothing is said of the place.
+void settle(Region& region) {
+  for (size_t d = 0; d < region.sizes.size(); ++d) {
+    if (region.sizes[d] == 0) region.starts[d] = 0;
+    if (region.sizes[d] < 2) region.steps[d] = 1;
+  }
+}
+
+/// Whether a launch gives the tensor's sizes.
+bool isFree(const TensorDescription& tensor) {
+  return !tensor.minSizes.empty() && tensor.minSizes != tensor.maxSizes;
+}
+
+/// The slice of `whole` that the node's parameters (or its host tensor, for a piece of sizes `piece`) name. `isSized`:
+/// the piece's sizes are those of the slice, and the parameters' ends only bounds.
+bool readRegion(NodeContext& c, const Shape& whole, const Shape& piece, bool isSized, Region& region) {
   auto rank = static_cast<int64_t>(whole.size());
   std::vector<SliceEntry> entries;
-  size_t hostInput = 0;
-  while (hostInput < c.numInputs() && !c.isHostTensor(hostInput)) ++hostInput;
-  if (hostInput < c.numInputs()) {
-    if (!hostEntries(c, hostInput, whole, piece, entries)) return false;
+  const size_t host = hostInput(c);
+  if (host < c.numInputs()) {
+    if (!hostEntries(c, host, whole, piece, entries)) return false;
   } else if (c.paramsAre<synSliceParams>()) {
     if (rank > MAX_DIMENSIONS_NUM)
       return c.fail(strCat("synSliceParams is for ", MAX_DIMENSIONS_NUM, " dims, the operand has ", rank)), false;
@@ -75,14 +102,16 @@ bool readRegion(NodeContext& c, const Shape& whole, const Shape& piece, Region& 
     auto d = static_cast<size_t>(rank - 1 - static_cast<int64_t>(entry.axis));
     auto size = static_cast<uint64_t>(whole[d]);
     uint64_t end = std::min(entry.end, size), step = std::max<uint64_t>(entry.step, 1);
-    if (entry.start > size)
+    if (entry.start > size && size > 0 && !(isSized && piece.size() == whole.size() && piece[d] == 0))
       return c.fail(strCat("the start ", entry.start, " of axis ", entry.axis, " is outside of its size ", size)),
              false;
     uint64_t count = end > entry.start ? (end - entry.start - 1) / step + 1 : 0;
-    region.starts[d] = static_cast<int64_t>(count ? entry.start : 0);
+    region.starts[d] = static_cast<int64_t>(std::min<uint64_t>(entry.start, size));
     region.sizes[d] = static_cast<int64_t>(count);
-    region.steps[d] = count > 1 ? static_cast<int64_t>(step) : 1;
+    region.steps[d] = static_cast<int64_t>(std::min<uint64_t>(step, INT64_MAX));
   }
+  if (isSized && !fitSizes(c, whole, piece, region)) return false;
+  settle(region);
   return true;
 }
 
@@ -91,9 +120,10 @@ Shape declaredOrEmpty(NodeContext& c) {
 }
 
 void lowerSlice(NodeContext& c) {
-  Shape piece = c.isShapeTensor(1) ? c.inputShape(1) : declaredOrEmpty(c);
+  const bool isSized = c.isShapeTensor(1);
+  Shape piece = isSized ? c.inputShape(1) : declaredOrEmpty(c);
   Region region;
-  if (readRegion(c, c.inputShape(0), piece, region)) c.output(0, sliceRegion(c, c.input(0), region));
+  if (readRegion(c, c.inputShape(0), piece, isSized, region)) c.output(0, sliceRegion(c, c.input(0), region));
 }
 
 void lowerSliceAxis(NodeContext& c) {
@@ -110,6 +140,15 @@ void lowerSliceAxis(NodeContext& c) {
   int64_t d = c.axis(params.axis, static_cast<int64_t>(shape.size()));
   if (!c.ok()) return;
   auto size = static_cast<uint64_t>(shape[static_cast<size_t>(d)]);
+  if (c.isShapeTensor(1)) {
+    const Shape piece = c.inputShape(1);
+    Region region{Ints(shape.size(), 0), shape, Ints(shape.size(), 1)};
+    region.starts[static_cast<size_t>(d)] = static_cast<int64_t>(std::min(params.begin, size));
+    if (!fitSizes(c, shape, piece, region)) return;
+    settle(region);
+    return c.output(0, sliceRegion(c, c.input(0), region));
+  }
+  if (size == 0) params.begin = params.end = 0;
   if (params.begin > params.end || params.begin > size)
     return (void)c.fail(strCat("begin ", params.begin, " and end ", params.end, " do not fit the size ", size,
                                " of axis ", params.axis));
@@ -127,13 +166,17 @@ bool pieceFits(NodeContext& c, size_t input, const Region& region) {
 void lowerStridedSliceGrad(NodeContext& c) {
   Shape whole = c.requiredShape(0, 1);
   Region region;
-  if (!c.ok() || !readRegion(c, whole, c.inputShape(0), region) || !pieceFits(c, 0, region)) return;
+  // Beside the whole's actual sizes, the piece has its own.
+  const bool isSized = c.isShapeTensor(1) && isFree(*c.inputTensor(0));
+  if (!c.ok() || !readRegion(c, whole, c.inputShape(0), isSized, region) || !pieceFits(c, 0, region)) return;
   c.output(0, placeRegion(c, c.input(0), region, whole));
 }
 
 void lowerSliceInsert(NodeContext& c) {
   Region region;
-  if (!readRegion(c, c.inputShape(0), c.inputShape(1), region) || !pieceFits(c, 1, region)) return;
+  if (!c.hasInput(1)) return (void)c.fail(strCat(c.inputName(1), " is missing"));
+  const bool isSized = isFree(*c.inputTensor(1));
+  if (!readRegion(c, c.inputShape(0), c.inputShape(1), isSized, region) || !pieceFits(c, 1, region)) return;
   c.output(0, insertRegion(c, c.input(0), c.input(1), region));
 }
 

@@ -100,7 +100,7 @@ void lowerNonZero(NodeContext& c) {
   Shape shape = c.shape(x);
   if (!c.ok()) return;
   int64_t total = numElements(shape), rank = static_cast<int64_t>(shape.size());
-  if (total < 1 || rank < 1) return (void)c.fail(strCat(c.inputName(0), " has no elements"));
+  if (rank < 1) return (void)c.fail(strCat(c.inputName(0), " has no elements"));
   if (total >= INT32_MAX) return (void)c.unsupported("more than 2^31 elements");
   int64_t rows = total;
   if (std::optional<Shape> declared = c.declaredShape(0)) {
@@ -108,6 +108,10 @@ void lowerNonZero(NodeContext& c) {
       return (void)c.fail(strCat(c.outputName(0), " has sizes ", sizesText(*declared), ", must have {", rank, ", ",
                                  total, "} or more rows"));
     rows = (*declared)[0];
+  }
+  if (total == 0) {
+    c.outputAs(0, c.full({ElementType::kI32, {rows, rank}}, 0), ElementType::kI32);
+    return c.outputAs(1, c.indices({5}, {rank, 0, 1, 1, 1}), ElementType::kU32);
   }
   int64_t largest = 1;
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) largest *= c.largestDim(0, d);

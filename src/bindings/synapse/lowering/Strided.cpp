@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // strided_view and strided_insert: any strides over the elements of a tensor.
-// Offsets and strides come as parameters, or as the data of a host tensor.
+// Offsets and strides come as parameters, as the data of a host tensor, or as the sizes of shape tensors.
 #include <algorithm>
 
+#include "bindings/synapse/lowering/HostOperands.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "compose/StridedViews.h"
 #include "habanalabs/synapse_api_types.h"
@@ -16,19 +17,25 @@ using compose::View;
 
 bool viewOf(NodeContext& c, const Shape& shape, int64_t elements, View& view) {
   synStridedOpParams params = {};
-  size_t host = 0;
-  while (host < c.numInputs() && !c.isHostTensor(host)) ++host;
+  const size_t host = hostInput(c);
   if (host < c.numInputs()) {
-    synDynamicStridedDmaH2dTensor data = {};
-    const TensorDescription& tensor = *c.inputTensor(host);
-    if (!tensor.hostData || tensor.hostData->size() < sizeof data)
-      return c.fail(strCat(c.inputName(host), " has no host data of ", sizeof data, " bytes")), false;
-    std::memcpy(&data, tensor.hostData->data(), sizeof data);
+    auto data = hostStruct<synDynamicStridedDmaH2dTensor>(c, host);
+    if (!c.ok()) return false;
     if (data.num_strides != shape.size() || shape.size() > std::size(data.strides))
       return c.fail(strCat(c.inputName(host), " has ", data.num_strides, " strides, the view ", shape.size(), " dims")),
              false;
     params.baseOffset = data.offset;
     std::copy_n(data.strides, shape.size(), params.strides);
+  } else if (c.isShapeTensor(2)) {
+    // Sizes of shape tensors are strides, and the offset.
+    const Shape strides = c.inputShape(2), offset = c.isShapeTensor(3) ? c.inputShape(3) : Shape{0};
+    if (strides.size() != shape.size() || strides.size() > std::size(params.strides))
+      return c.fail(strCat(c.inputName(2), " has ", strides.size(), " strides, the view ", shape.size(), " dims")),
+             false;
+    if (offset.size() != 1) return c.fail(strCat(c.inputName(3), " has rank ", offset.size(), ", must have 1")), false;
+    params.baseOffset = static_cast<uint64_t>(offset[0]);
+    for (size_t i = 0; i < strides.size(); ++i)
+      params.strides[i] = static_cast<uint64_t>(strides[strides.size() - 1 - i]);
   } else {
     params = c.params<synStridedOpParams>();
   }
@@ -73,7 +80,7 @@ void lowerStridedInsert(NodeContext& c) {
 
 constexpr GuidRow kRows[] = {
     {"strided_view",
-     "X, [shape], [host strides and offset]",
+     "X, [shape], [host strides and offset; or strides], [offset]",
      "Y",
      "synStridedOpParams",
      "",
@@ -81,7 +88,7 @@ constexpr GuidRow kRows[] = {
      {},
      kOneType | kMoves},
     {"strided_insert",
-     "original, piece, [host strides and offset]",
+     "original, piece, [host strides and offset; or strides], [offset]",
      "Y",
      "synStridedOpParams",
      "",

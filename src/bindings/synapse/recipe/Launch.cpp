@@ -6,9 +6,12 @@
 #include <string>
 
 #include "base/Format.h"
+#include "base/HostMemory.h"
 #include "base/PerThread.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/device/HostRange.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "bindings/synapse/graph/ValueBounds.h"
 
 namespace hpu::synapse {
 namespace {
@@ -199,9 +202,12 @@ class Launcher {
     size_t rank = description.maxSizes.size();
     bool given =
         info && std::any_of(info->tensorSize, info->tensorSize + rank, [](uint64_t size) { return size != 0; });
-    // An empty tensor is meant only where that is allowed and said.
-    given |= info && info->tensorType == DATA_TENSOR_DYNAMIC &&
-             std::find(description.minSizes.begin(), description.minSizes.end(), 0u) != description.minSizes.end();
+    // An empty tensor is meant where it may be, of what is read always; of results where that is said.
+    auto isAny = [](uint64_t least) { return least == 0; };
+    given |= info && rank > 0 &&
+             (info->tensorType == DATA_TENSOR_DYNAMIC
+                  ? std::any_of(description.minSizes.begin(), description.minSizes.end(), isAny)
+                  : tensor.isInput && std::all_of(description.minSizes.begin(), description.minSizes.end(), isAny));
     if (!given) {
       if (tensor.isInput) sizes = description.maxSizes;
       return {};
@@ -220,14 +226,23 @@ class Launcher {
   Result readValue(uint32_t place, std::vector<std::byte>& value, bool& special) {
     const TensorDescription& description = recipe_.description(recipe_.tensors()[place]);
     uint64_t address = scratch_.addresses[place], bytes = maxBytes(description);
-    if (address == 0 || bytes == 0) return {};
-    const void* data = reinterpret_cast<const void*>(static_cast<uintptr_t>(address));
+    if (bytes == 0) return {};
+    if (address == 0) {
+      if (hasValueBounds(description))
+        return {synFailedSectionValidation,
+                strCat("host-to-device tensor '", description.name,
+                       "' was compiled with bounds of its value, and the launch gives none (pTensorAddress)")};
+      return {};
+    }
+    const void* data = base::hostPointer(address);
     auto memory = stream_.device->device().findHost(data);
-    if (!memory.ok() ||
-        static_cast<uint64_t>(memory->bytes) - (address - reinterpret_cast<uintptr_t>(memory->data)) < bytes)
-      return {synMappingNotFound,
-              strCat("host-to-device tensor '", description.name, "': the ", bytes, " bytes at ",
-                     base::formatHex(address), " are not mapped host memory (synHostMalloc, synHostMap)")};
+    const bool isMapped =
+        memory.ok() &&
+        static_cast<uint64_t>(memory->bytes) - (address - reinterpret_cast<uintptr_t>(memory->data)) >= bytes;
+    // As copies do, it takes any memory of the process.
+    if (!isMapped)
+      SYN_RETURN_IF_ERROR(
+          checkMapped(strCat("host-to-device tensor '", description.name, "'").c_str(), address, bytes));
     const auto* first = static_cast<const std::byte*>(data);
     value.assign(first, first + bytes);
     special |= !description.hostData || *description.hostData != value;
@@ -247,6 +262,16 @@ class Launcher {
             strCat("recipe '", recipe_.name(), "' has tensors that the launch does not place: ", missing)};
   }
 
+  /// Whether the launch says that a tensor, which may have no elements, has none.
+  bool mayBeEmpty(uint32_t place) const {
+    const TensorDescription& tensor = recipe_.description(recipe_.tensors()[place]);
+    if (!recipe_.tensors()[place].dynamic || scratch_.entries[place] == kNobody) return false;
+    const TSize* given = request_.infos[scratch_.entries[place]].tensorSize;
+    for (size_t d = 0; d < tensor.maxSizes.size(); ++d)
+      if (given[d] == 0 && tensor.minSizes[d] == 0) return true;
+    return false;
+  }
+
   void bindSide(const std::vector<int32_t>& indices, std::vector<uint64_t>& addresses, std::string& missing) {
     addresses.resize(indices.size());
     for (size_t i = 0; i < indices.size(); ++i) {
@@ -257,7 +282,7 @@ class Launcher {
           scratch_.baseGivers[tensor.section] != kNobody)
         address = scratch_.bases[tensor.section] + tensor.offset;  // Another tensor of the section says where.
       addresses[i] = address;
-      if (address || maxBytes(recipe_.description(tensor)) == 0) continue;
+      if (address || maxBytes(recipe_.description(tensor)) == 0 || mayBeEmpty(place)) continue;
       std::string quoted = strCat("'", nameOf(place), "'");
       if (missing.find(quoted) != std::string::npos) continue;  // An input that is an output too.
       missing += strCat(missing.empty() ? "" : ", ", quoted, scratch_.entries[place] == kNobody ? "" : " (address 0)");
@@ -308,9 +333,98 @@ class Launcher {
     scratch_.arguments.workspace =
         own || recipe_.workspaceBytes() == 0 || (!isFree && program.workspaceBytes() == 0) ? 0 : request_.workspace;
     scratch_.arguments.inputShapes = sized.shapes;
-    Status status = executable.launch(stream_.stream, scratch_.arguments);
+    AddressOrder& order = stream_.device->order();
+    std::vector<MemoryUse> uses;
+    if (order.isEnabled()) addUses(program, uses);
+    Status status = order.inOrder(stream_.stream, uses, [&]() -> Status {
+      std::vector<Buffer> inputs;
+      std::vector<Moved> outputs;
+      HPU_RETURN_IF_ERROR(moveUnaligned(executable, sized, inputs, outputs));
+      HPU_RETURN_IF_ERROR(executable.launch(stream_.stream, scratch_.arguments));
+      return moveBack(inputs, outputs);
+    });
     if (status.code() == StatusCode::kNotFound) return {synInvalidArgument, status.message()};
     return status;
+  }
+
+  /// What the launch reads and writes: its inputs, its outputs and its workspace.
+  void addUses(const Program& program, std::vector<MemoryUse>& uses) const {
+    auto addSide = [&](const std::vector<int32_t>& indices, const std::vector<uint64_t>& addresses, bool writes) {
+      for (size_t i = 0; i < indices.size(); ++i) {
+        auto place = static_cast<size_t>(recipe_.place(indices[i]));
+        uint64_t bytes = maxBytes(recipe_.description(recipe_.tensors()[place]));
+        uses.push_back({addresses[i], addresses[i] + bytes, writes, false});
+      }
+    };
+    addSide(program.inputs(), scratch_.arguments.inputs, false);
+    addSide(program.outputs(), scratch_.arguments.outputs, true);
+    if (uint64_t workspace = scratch_.arguments.workspace; workspace != 0)
+      uses.push_back({workspace, workspace + recipe_.workspaceBytes(), true, false});
+  }
+
+  // ---- Addresses that are no multiple of the element size ---------------------------------------------------
+
+  /// Memory that a launch uses in the place of a tensor's.
+  struct Moved {
+    Buffer memory;
+    uint64_t address = 0;
+    int64_t bytes = 0;
+    std::vector<Event> events;  ///< Of an output.
+  };
+
+  static bool isUnaligned(uint64_t address, const TensorType& type) {
+    return address % static_cast<uint64_t>(std::max<int64_t>(1, elementSize(type.element))) != 0;
+  }
+
+  /// Engines take whole elements: such inputs are copied to other memory first, and such outputs computed in some.
+  Status moveUnaligned(const Executable& executable, const SizedProgram& sized, std::vector<Buffer>& inputs,
+                       std::vector<Moved>& outputs) {
+    LaunchArguments& arguments = scratch_.arguments;
+    auto isOdd = [](uint64_t address) { return address % 8 != 0; };  // No element is wider.
+    const bool anyInput = std::any_of(arguments.inputs.begin(), arguments.inputs.end(), isOdd);
+    const bool anyOutput = std::any_of(arguments.outputs.begin(), arguments.outputs.end(), isOdd);
+    const Recipe& recipe = sized.program->recipe();
+    for (size_t i = 0; anyInput && i < arguments.inputs.size(); ++i) {
+      TensorType type = recipe.inputs()[i].type;
+      if (!isUnaligned(arguments.inputs[i], type)) continue;
+      if (!sized.shapes.empty()) type.shape = sized.shapes[i];
+      if (type.bytes() == 0) continue;
+      HPU_ASSIGN(Buffer memory, stream_.stream.allocate(type.bytes()));
+      HPU_RETURN_IF_ERROR(stream_.stream.copyOnDevice(memory.address(), arguments.inputs[i], type.bytes()));
+      inputs.push_back(memory);
+      arguments.inputs[i] = memory.address();
+    }
+    std::vector<TensorInfo> infos;
+    for (size_t i = 0; anyOutput && i < arguments.outputs.size(); ++i) {
+      if (!isUnaligned(arguments.outputs[i], recipe.outputs()[i].type)) continue;
+      if (infos.empty()) {
+        infos = recipe.outputs();
+        if (!sized.shapes.empty()) {
+          HPU_ASSIGN(infos, executable.outputs(sized.shapes));
+        }
+      }
+      const int64_t bytes = infos[i].type.bytes();
+      if (bytes == 0) continue;
+      HPU_ASSIGN(Buffer memory, stream_.stream.allocate(bytes));
+      Moved& one = outputs.emplace_back(Moved{memory, arguments.outputs[i], bytes, {}});
+      arguments.outputs[i] = memory.address();
+      std::erase_if(arguments.events, [&](const OutputEvent& event) {
+        if (event.output != static_cast<int>(i)) return false;
+        one.events.push_back(event.event);
+        return true;
+      });
+    }
+    return okStatus();
+  }
+
+  Status moveBack(const std::vector<Buffer>& inputs, const std::vector<Moved>& outputs) {
+    for (const Buffer& memory : inputs) HPU_RETURN_IF_ERROR(stream_.stream.free(memory));
+    for (const Moved& one : outputs) {
+      HPU_RETURN_IF_ERROR(stream_.stream.copyOnDevice(one.address, one.memory.address(), one.bytes));
+      for (const Event& event : one.events) HPU_RETURN_IF_ERROR(stream_.stream.record(event));
+      HPU_RETURN_IF_ERROR(stream_.stream.free(one.memory));
+    }
+    return okStatus();
   }
 
   StreamObject& stream_;

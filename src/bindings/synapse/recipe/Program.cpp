@@ -72,7 +72,7 @@ Status checkSide(std::string_view what, const std::vector<TensorInfo>& infos, co
     }
     int64_t elements = numElements(shape);
     uint64_t bytes = elements < 0 ? UINT64_MAX : static_cast<uint64_t>(infos[i].type.bytes());
-    if (uint64_t room = bytesOf(tensor.maxSizes, tensor.dataType); bytes > room)
+    if (uint64_t room = maxBytes(tensor); bytes > room)
       return dataLoss(base::strCat(what, " ", i, " of the program takes ", bytes, " bytes, and tensor '", tensor.name,
                                    "' has ", room));
   }
@@ -185,7 +185,7 @@ StatusOr<std::vector<Shape>> launchShapes(const Program& program, const GraphDes
     if (!program.freeDims()[t].empty()) {
       const std::vector<uint64_t>& own = sizesOf(t);
       for (size_t d = 0; d < shape.size(); ++d) shape[d] = static_cast<int64_t>(own[own.size() - 1 - d]);
-    } else if (bytesOf(sizesOf(t), graph.tensors[t].dataType) !=
+    } else if (extentOf(graph.tensors[t], sizesOf(t)) !=
                static_cast<uint64_t>(program.recipe().inputs()[i].type.bytes())) {
       return invalidArgument(base::strCat("tensor '", graph.tensors[t].name, "' is not ",
                                           program.recipe().inputs()[i].type.toString(), ", which the program reads"));

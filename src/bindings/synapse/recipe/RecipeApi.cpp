@@ -110,9 +110,8 @@ synStatus SYN_API_CALL synRecipeSerialize(const synRecipeHandle recipeHandle, co
 }
 
 synStatus SYN_API_CALL synRecipeDeSerialize(synRecipeHandle* pRecipeHandle, const char* recipeFileName) {
-  return guarded("synRecipeDeSerialize", [&]() -> Result {
+  return guardedCreate("synRecipeDeSerialize", pRecipeHandle, [&]() -> Result {
     SYN_REQUIRE(pRecipeHandle);
-    *pRecipeHandle = nullptr;
     SYN_REQUIRE(recipeFileName);
     // It refuses what has no size: a device or a pipe would be read for ever.
     HPU_ASSIGN(std::shared_ptr<const hpu::base::FileBytes> file, hpu::base::FileBytes::read(recipeFileName));

@@ -9,6 +9,7 @@
 #include "base/StatusMacros.h"
 #include "bindings/synapse/graph/CompilerLibrary.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "bindings/synapse/graph/ValueBounds.h"
 #include "hpu/executable.h"
 
 namespace hpu::synapse {
@@ -143,6 +144,10 @@ GraphDescription RecipeObject::specialised(const Specialisation& wanted) const {
 
 void RecipeObject::sizeUsual() {
   workspaceBytes_ = program_->workspaceBytes();
+  if (readsBounds(graph_)) {
+    usual_ = nullptr;  // The program is one of bounds, and no launch's.
+    return;
+  }
   if (usual_) return;
   auto usual = std::make_shared<SizedProgram>();
   usual->program = program_;
@@ -159,7 +164,7 @@ void RecipeObject::sizeUsual() {
 
 bool RecipeObject::hasOtherValues(const Specialisation& wanted) const {
   for (size_t i = 0; i < tensors_.size() && i < wanted.values.size(); ++i) {
-    const auto& own = description(tensors_[i]).hostData;
+    const auto& own = description(tensors_[i]).hostData;  // Bounds are no value.
     if (!wanted.values[i].empty() && (!own || *own != wanted.values[i])) return true;
   }
   return false;
@@ -181,7 +186,7 @@ StatusOr<std::shared_ptr<SizedProgram>> RecipeObject::specialise(const Specialis
   }
   auto sized = std::make_shared<SizedProgram>();
   Status refused;
-  if (program_->isFree() && !hasOtherValues(wanted)) {
+  if (program_->isFree() && !readsBounds(graph_) && !hasOtherValues(wanted)) {
     StatusOr<std::vector<Shape>> shapes = launchShapes(*program_, graph_, sizesByTensor(wanted));
     if (shapes.ok()) {
       sized->program = program_;

@@ -113,6 +113,27 @@ TEST(Bitcast, TakesTheBitsOfTheRoundedValue) {
       {x, y}, {Tensor::dense(ElementType::kU16, {256})}, expected, {0, 0});
 }
 
+TEST(Bitcast, OfASumIsOfItsType) {
+  // A row's sum is an f32 in the kernel, and a number of 16 bits for everybody else.
+  for (ElementType type : {ElementType::kBF16, ElementType::kF16}) {
+    const std::string name(elementTypeName(type));
+    Tensor x = Tensor::dense(type, {12, 8});
+    for (int64_t i = 0; i < 12; ++i)
+      for (int64_t k = 0; k < 8; ++k) x.set({i, k}, static_cast<double>((i * 8 + k) % 13) / 8 - 0.5);
+    auto expected = [&](int, const Index& i) {
+      double sum = 0;
+      for (int64_t k = 0; k < 8; ++k) sum += x.at({i[0], k});
+      Tensor rounded = Tensor::scalar(type, sum);
+      uint16_t bits;
+      std::memcpy(&bits, rounded.origin(), 2);
+      return static_cast<double>(bits);
+    };
+    check("%s = hpu.reduce_sum %0 {axes = array<i64: 1>, keepdims = true} : ($0) -> tensor<12x1x" + name +
+              ">\n%r = hpu.bitcast %s {to = ui16} : (tensor<12x1x" + name + ">) -> $out0\nhpu.yield %r : $out0",
+          {x}, {Tensor::dense(ElementType::kU16, {12, 1})}, expected, {0, 0});
+  }
+}
+
 TEST(Bitcast, IsNotWhatIsStoredWhereItsNumberIsRounded) {
   // Codes of fp8 and of f32 as bf16: the number, in a type of another width than the bits have.
   Tensor codes = Tensor::dense(ElementType::kI8, {64}), words = Tensor::dense(ElementType::kI32, {64});

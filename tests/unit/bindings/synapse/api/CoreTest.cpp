@@ -102,13 +102,62 @@ TEST(SynapseConfiguration, SetsTheSettingsOfOpenHpu) {
 
 TEST(SynapseConfiguration, KeepsTheNamesOfSynapse) {
   char text[64];
-  EXPECT_EQ(synConfigurationGet("SRAM_SLICER_MAX_CAPACITY_BYTES", text, sizeof(text)), synUnavailable);
+  ASSERT_EQ(synConfigurationGet("SRAM_SLICER_MAX_CAPACITY_BYTES", text, sizeof(text)), synSuccess);
+  EXPECT_STREQ(text, "0") << "what it steers is not there";
   ASSERT_EQ(synConfigurationSet("SRAM_SLICER_MAX_CAPACITY_BYTES", "1000"), synSuccess);
   ASSERT_EQ(synConfigurationGet("SRAM_SLICER_MAX_CAPACITY_BYTES", text, sizeof(text)), synSuccess);
   EXPECT_STREQ(text, "1000");
   setenv("SYNAPSE_TEST_OF_THE_ENVIRONMENT", "here", 1);
   ASSERT_EQ(synConfigurationGet("SYNAPSE_TEST_OF_THE_ENVIRONMENT", text, sizeof(text)), synSuccess);
   EXPECT_STREQ(text, "here");
+}
+
+TEST(SynapseConfiguration, GivesBackWhatItWasGiven) {
+  for (const char* name : {"ENABLE_EXPERIMENTAL_FLAGS", "EXP_FLAGS", "RUN_TPC_FUSER", "HBM_GLOBAL_MEM_SIZE_MEGAS",
+                           "TPC_ENGINES_ENABLED_MASK", "HCCL_GAUDI_DIRECT", "ENABLE_GC_NODES_VALIDATION_BY_OPS_DB",
+                           "A_NAME_THAT_NOBODY_KNOWS"})
+    for (const char* value : {"true", "false", "0x7f", "12345678901234567890", "", "two words"}) {
+      char text[64] = "before";
+      ASSERT_EQ(synConfigurationSet(name, value), synSuccess) << name;
+      ASSERT_EQ(synConfigurationGet(name, text, sizeof(text)), synSuccess) << name;
+      EXPECT_STREQ(text, value) << name;
+    }
+}
+
+TEST(SynapseConfiguration, WhatChangesResultsIsASetting) {
+  for (const char* name : {"GAUDI_ENABLE_SERIALIZE_DESERIALIZE_PASS", "CHECK_SECTION_OVERLAP_CHECK"}) {
+    char text[16];
+    ASSERT_EQ(synConfigurationGet(name, text, sizeof(text)), synSuccess) << name;
+    EXPECT_STREQ(text, "1");
+    for (const char* value : {"false", "False", "FALSE", "0", "true", "True", "1"}) {
+      ASSERT_EQ(synConfigurationSet(name, value), synSuccess) << hpuSynLastError();
+      ASSERT_EQ(synConfigurationGet(name, text, sizeof(text)), synSuccess);
+      EXPECT_STREQ(text, value);
+    }
+    EXPECT_EQ(synConfigurationSet(name, "perhaps"), synInvalidArgument);
+    ASSERT_EQ(synConfigurationGet(name, text, sizeof(text)), synSuccess);
+    EXPECT_STREQ(text, "1") << "a bad value changed it";
+    ASSERT_EQ(synConfigurationSet(name, ""), synSuccess);
+  }
+}
+
+/// Programs print and parse the buffer without looking at the status.
+TEST(SynapseConfiguration, TheBufferIsWrittenWhateverTheStatusIs) {
+  char text[8] = "before";
+  EXPECT_EQ(synConfigurationGet("NOT_SET_BY_ANYBODY", text, sizeof(text)), synUnavailable);
+  EXPECT_STREQ(text, "");
+  std::strcpy(text, "before");
+  EXPECT_EQ(synConfigurationGet(nullptr, text, sizeof(text)), synInvalidArgument);
+  EXPECT_STREQ(text, "");
+  std::strcpy(text, "before");
+  EXPECT_EQ(synConfigurationGet("no name", text, sizeof(text)), synUnavailable);
+  EXPECT_STREQ(text, "");
+  ASSERT_EQ(synConfigurationSet("A_LONG_VALUE", "0123456789"), synSuccess);
+  EXPECT_EQ(synConfigurationGet("A_LONG_VALUE", text, 5), synInvalidArgument);
+  EXPECT_STREQ(text, "0123") << "as much as there is room for";
+  std::strcpy(text, "before");
+  EXPECT_EQ(synConfigurationGet("A_LONG_VALUE", text, 0), synInvalidArgument);
+  EXPECT_STREQ(text, "before") << "no byte of it is the library's";
 }
 
 TEST(SynapseConfiguration, RefusesWhatIsNoNameAndWhatDoesNotFit) {

@@ -171,12 +171,27 @@ TEST_F(Copies, OfManyRangesNameTheWrongOne) {
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, dst, HOST_TO_DRAM, 2), synInvalidArgument, "copy 1");
   src[1] = 16;
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, dst, HOST_TO_DRAM, 2), synMappingNotFound, "copy 1");
-  EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, dst, HOST_TO_DRAM, 0), synInvalidArgument, "0");
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, nullptr, size, dst, HOST_TO_DRAM, 1), synInvalidArgument, "null");
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, nullptr, dst, HOST_TO_DRAM, 1), synInvalidArgument, "null");
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, nullptr, HOST_TO_DRAM, 1), synInvalidArgument, "null");
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, dst, static_cast<synDmaDir>(9), 1), synInvalidArgument,
                    "direction 9");
+}
+
+TEST_F(Copies, OfNothingAreDone) {
+  uint64_t buffer = allocate(4096), none = 0, zero = 0;
+  for (synDmaDir way : {HOST_TO_DRAM, DRAM_TO_HOST, DRAM_TO_DRAM}) {
+    SCOPED_TRACE(way);
+    EXPECT_SYN(synMemCopyAsyncMultiple(stream, nullptr, nullptr, nullptr, way, 0));
+    EXPECT_SYN(synMemCopyAsyncMultiple(stream, &none, &zero, &none, way, 1));
+    EXPECT_SYN(synMemCopyAsync(stream, 0, 0, 0, way));
+    EXPECT_SYN(synMemCopyAsync(stream, buffer, 0, buffer, way));
+    EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(nullptr, nullptr, nullptr, nullptr, way, 0), synInvalidArgument, "null");
+  }
+  EXPECT_SYN(synMemsetD8Async(0, 1, 0, stream));
+  EXPECT_SYN(synMemsetD16Async(buffer, 1, 0, stream));
+  EXPECT_SYN(synMemsetD32Async(buffer + 4096, 1, 0, stream));
+  EXPECT_SYN(synStreamSynchronize(stream));
 }
 
 TEST_F(Copies, MemsetsRepeatTheirElement) {

@@ -115,6 +115,8 @@ TEST_F(Events, WrongArgumentsAreErrors) {
   synEventHandle event = create(), made = nullptr;
   uint64_t ns = 0;
   EXPECT_SYN_ERROR(synEventCreate(nullptr, device, 0), synInvalidArgument, "null");
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(synEventCreate(&made, 8, 0), synInvalidArgument, "device 8");
   EXPECT_SYN_ERROR(synEventCreate(&made, device, 2), synInvalidArgument, "flags is 2");
   EXPECT_EQ(made, nullptr);
@@ -135,6 +137,20 @@ TEST_F(Events, WrongArgumentsAreErrors) {
   ASSERT_SYN(synDeviceSynchronize(other));
   ASSERT_SYN(synDeviceSynchronize(device));
   EXPECT_SYN_ERROR(synEventElapsedTime(&ns, event, there), synInvalidArgument, "clocks differ");
+}
+
+TEST_F(Events, AreAsManyAsTheyMayBe) {
+  std::vector<synEventHandle> made;
+  synEventHandle next = nullptr;
+  synStatus status = synSuccess;
+  while (made.size() < (1 << 20) && (status = synEventCreate(&next, device, 0)) == synSuccess) made.push_back(next);
+  EXPECT_EQ(status, synAllResourcesTaken);
+  EXPECT_EQ(next, nullptr);
+  EXPECT_EQ(made.size(), size_t{1} << 18);
+  ASSERT_SYN(synEventDestroy(made.back()));
+  EXPECT_SYN(synEventCreate(&made.back(), device, EVENT_COLLECT_TIME));
+  for (synEventHandle one : made)
+    if (synEventDestroy(one) != synSuccess) FAIL() << hpuSynLastError();
 }
 
 }  // namespace

@@ -102,6 +102,8 @@ TEST_F(Streams, WrongHandlesAreErrors) {
   EXPECT_SYN_ERROR(synStreamQuery(reinterpret_cast<synStreamHandle>(&local)), synInvalidArgument, "not one that");
   EXPECT_SYN_ERROR(synStreamCreateGeneric(nullptr, device, 0), synInvalidArgument, "null");
   synStreamHandle made = nullptr;
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(synStreamCreateGeneric(&made, 6, 0), synInvalidArgument, "device 6");
   EXPECT_SYN_ERROR(synStreamCreateGeneric(&made, device, 3), synInvalidArgument, "flags is 3");
   EXPECT_SYN_ERROR(hpuSynStreamCreateWithPriority(nullptr, device, 1), synInvalidArgument, "null");
@@ -155,6 +157,8 @@ TEST_F(Streams, KeepTheirAffinity) {
   EXPECT_SYN_ERROR(synStreamSetAffinity(device, stream, 0), synInvalidArgument, "mask 0x0");
   EXPECT_SYN_ERROR(synStreamSetAffinity(device, stream, ~range), synInvalidArgument, "within");
   EXPECT_SYN_ERROR(synStreamSetAffinity(device, nullptr, 1), synInvalidArgument, "null");
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(synStreamSetAffinity(5, stream, 1), synInvalidArgument, "device 5");
   EXPECT_SYN_ERROR(synStreamGetAffinity(device, stream, nullptr), synInvalidArgument, "null");
   synDeviceId other = 0;
@@ -173,6 +177,8 @@ TEST_F(Streams, OfADeviceThatIsResetGoOn) {
   ASSERT_SYN(hpuSynDeviceReset(device));
   EXPECT_SYN(synStreamSynchronize(stream)) << "what was dropped is forgotten";
   EXPECT_EQ(download(buffer, 4096), pattern(4096)) << "memory stays";
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(hpuSynDeviceReset(4), synInvalidArgument, "device 4");
 }
 
@@ -199,6 +205,20 @@ TEST_F(Streams, ThreadsUseOneAtOnce) {
     std::memcpy(&word, bytes.data() + t * 4096 + 4092, 4);
     EXPECT_EQ(word, static_cast<uint32_t>(t * kRounds + kRounds - 1));
   }
+}
+
+TEST_F(Streams, AreAsManyAsTheyMayBe) {
+  std::vector<synStreamHandle> made;
+  synStreamHandle next = nullptr;
+  synStatus status = synSuccess;
+  while (made.size() < 5000 && (status = synStreamCreateGeneric(&next, device, 0)) == synSuccess) made.push_back(next);
+  EXPECT_EQ(status, synAllResourcesTaken);
+  EXPECT_EQ(next, nullptr);
+  EXPECT_EQ(made.size(), 1023u) << "and the fixture's";
+  EXPECT_THAT(hpuSynLastError(), testing::HasSubstr("1024 streams"));
+  ASSERT_SYN(synStreamDestroy(made.back()));
+  EXPECT_SYN(synStreamCreateGeneric(&made.back(), device, 0)) << "one that is destroyed makes room";
+  for (synStreamHandle one : made) EXPECT_SYN(synStreamDestroy(one));
 }
 
 }  // namespace

@@ -80,6 +80,19 @@ TEST_F(HcclLife, InitAllTakesTheDevicesOfTheProcess) {
   EXPECT_HCCL_ERROR(hcclCommInitAll(made, 2, ids), hcclInvalidArgument, "devlist[1] is -1");
   ids[1] = 77;
   EXPECT_HCCL_ERROR(hcclCommInitAll(made, 2, ids), hcclNoDeviceFound, "has not acquired a device 77");
+  EXPECT_EQ(made[0], nullptr);
+  EXPECT_EQ(made[1], nullptr);
+}
+
+TEST_F(HcclLife, InitAllOfOneDeviceTakesAnyId) {
+  acquire(1);
+  hcclComm_t made[2] = {};
+  int ids[2] = {5, 6};
+  ASSERT_HCCL(hcclCommInitAll(made, 1, ids));
+  int device = -1;
+  ASSERT_HCCL(hcclCommSynDevice(made[0], &device));
+  EXPECT_EQ(device, static_cast<int>(devices[0]));
+  EXPECT_HCCL_ERROR(hcclCommInitAll(made, 2, ids), hcclNoDeviceFound, "has not acquired a device 6");
 }
 
 TEST_F(HcclLife, HandlesThatAreNotLiveAreErrors) {

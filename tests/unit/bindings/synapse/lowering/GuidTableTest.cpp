@@ -89,7 +89,7 @@ constexpr char kRules[] = R"( node types compile.
 - Nodes run in the order of data, then of control dependencies, then of creation. A tensor without a producer reads what its
   place in a section holds at that point: what an earlier node wrote there through another tensor, wholly or in part, else
   the value before the launch. So weights are updated in place by writing a second tensor at the first one's place.
-- A persistent tensor may have a memory order of its own (`synTensorSetPermutation`, or strides without gaps).
+- A persistent tensor may have a memory order of its own (`synTensorSetPermutation`, or strides, which may leave gaps).
 - Free sizes: a launch's sizes of the inputs and shape tensors decide; the other tensors' follow, within their maxima.
 
 | GUID | operands | results | parameters | types | there |

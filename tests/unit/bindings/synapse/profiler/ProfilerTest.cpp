@@ -226,6 +226,8 @@ TEST_F(Profiler, WrongArgumentsAreErrors) {
   char small[16];
   EXPECT_SYN_ERROR(synProfilerStart(static_cast<synTraceType>(0), device), synInvalidArgument, "type 0");
   EXPECT_SYN_ERROR(synProfilerStart(synTraceTypeSize, device), synInvalidArgument, "type 4");
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(synProfilerStart(synTraceDevice, 5), synInvalidArgument, "device 5");
   EXPECT_SYN_ERROR(synProfilerStop(synTraceTypeSize, device), synInvalidArgument, "type 4");
   ASSERT_SYN(synProfilerStart(synTraceAll, device));
@@ -247,6 +249,8 @@ TEST_F(Profiler, NeedsNoMemoryOfTheDevice) {
   EXPECT_EQ(bytes, 0u);
   EXPECT_SYN(synProfilerSetUserBuffer(device, nullptr));
   EXPECT_SYN_ERROR(synProfilerSetUserBuffer(device, &bytes), synInvalidArgument, "no buffer is needed");
+  synDeviceId second = 0;
+  ASSERT_SYN(synDeviceAcquire(&second, nullptr)) << "with one device every id is its id";
   EXPECT_SYN_ERROR(synProfilerSetUserBuffer(6, nullptr), synInvalidArgument, "device 6");
   EXPECT_SYN_ERROR(synProfilerQueryRequiredMemory(device, nullptr), synInvalidArgument, "null");
   EXPECT_SYN_ERROR(synProfilerQueryRequiredMemory(6, &bytes), synInvalidArgument, "device 6");

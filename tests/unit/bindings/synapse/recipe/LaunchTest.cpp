@@ -270,7 +270,10 @@ TEST_F(SynapseLaunch, HostValuesAreReadAtTheLaunch) {
     values[7] = -1;
     EXPECT_EQ(read(ys, 4), Values(4, wanted));
   }
-  EXPECT_SYN_ERROR(run(reinterpret_cast<uintptr_t>(&first)), synMappingNotFound, "'value'");
+  // As for copies, any memory of the process will do.
+  ASSERT_EQ(run(reinterpret_cast<uintptr_t>(&first)), synSuccess) << hpuSynLastError();
+  EXPECT_EQ(read(ys, 4), Values(4, 5));
+  EXPECT_SYN_ERROR(run(64), synMappingNotFound, "'value'");
   ASSERT_EQ(synHostFree(device, host, 0), synSuccess);
 }
 
@@ -374,6 +377,30 @@ TEST_F(SynapseLaunch, ThreadsShareARecipe) {
       EXPECT_EQ(synStreamDestroy(mine), synSuccess);
     });
   for (auto& thread : threads) thread.join();
+}
+
+/// Up on one stream, the launch on another, back on a third: without an event.
+TEST_F(SynapseLaunch, AreInOrderByAddressWhereAProgramWantsIt) {
+  ASSERT_SYN(synDeviceRelease(device));
+  ASSERT_SYN(synConfigurationSet("HPU_SYNAPSE_ADDRESS_ORDER", "1"));
+  synStatus acquired = synDeviceAcquireByDeviceType(&device, synDeviceGaudi2);
+  EXPECT_SYN(synConfigurationSet("HPU_SYNAPSE_ADDRESS_ORDER", ""));
+  ASSERT_EQ(acquired, synSuccess);
+  synStreamHandle up = nullptr, down = nullptr;
+  for (synStreamHandle* one : {&stream, &up, &down}) ASSERT_SYN(synStreamCreateGeneric(one, device, 0));
+  constexpr size_t kCount = 1 << 20;
+  synRecipeHandle recipe = copyRecipe(graph, kCount);
+  uint64_t x = allocate(4 * kCount), y = allocate(4 * kCount);
+  std::vector<synLaunchTensorInfo> infos = {info(recipe, "x", x), info(recipe, "y", y)};
+  Values values, back(kCount);
+  for (int32_t round = 0; round < 20; ++round) {
+    values = counting(kCount, 1000 * round);
+    ASSERT_SYN(synMemCopyAsync(up, reinterpret_cast<uintptr_t>(values.data()), 4 * kCount, x, HOST_TO_DRAM));
+    ASSERT_SYN(launch(recipe, infos));
+    ASSERT_SYN(synMemCopyAsync(down, y, 4 * kCount, reinterpret_cast<uintptr_t>(back.data()), DRAM_TO_HOST));
+    ASSERT_SYN(synStreamSynchronize(down));
+    ASSERT_EQ(back, values) << round;
+  }
 }
 
 }  // namespace
