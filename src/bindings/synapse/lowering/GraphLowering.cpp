@@ -42,6 +42,7 @@ class GraphLowering {
     ElementType type = ElementType::kInvalid;
     size_t writes = 0;  ///< Number of the write to its section, from 1.
     bool isProduced = false, isInput = false, isPoisoned = false;
+    bool isLeft = false;  ///< A result of a node that does nothing.
   };
 
   Status declare(size_t t);
@@ -207,6 +208,8 @@ Value GraphLowering::valueBefore(Emitter& e, size_t t) {
       state.isInput = true;
       inputs_.push_back(static_cast<int32_t>(t));
     }
+  } else if (state.isLeft) {
+    return state.before = e.full(type, 0);  // Of memory that nothing else writes.
   } else {
     made = invalidArgument("nothing writes it, and it has neither data nor a persistent section");
   }
@@ -295,6 +298,11 @@ Status GraphLowering::keepResult(Emitter& e, int32_t index, const ResultSlot& sl
 
 Status GraphLowering::lowerNode(const NodeDescription& node) {
   HPU_ASSIGN(GuidMatch guid, findGuid(node.guid, source_.target));
+  if (guid.row->flags & kNothing) {
+    for (int32_t t : node.outputs)
+      if (t != kNoTensor) states_[static_cast<size_t>(t)].isLeft = true;
+    return NodeContext(*graph_, source_.target, node, guid, {}, {}).run();
+  }
   Emitter reader(*graph_, node.name, &inUsersOrder);
   std::vector<OperandSlot> inputs, outputs;
   for (int32_t t : node.inputs) {

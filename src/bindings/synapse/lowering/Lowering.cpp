@@ -241,6 +241,14 @@ bool NodeContext::checkParamsSize(bool optional, std::initializer_list<size_t> s
   return false;
 }
 
+bool NodeContext::checkParamsLeast(size_t least) {
+  const size_t size = node_.params.size();
+  if (size >= least) return true;
+  fail(size == 0 ? strCat("needs parameters (", row().params, ")")
+                 : strCat("parameters of ", size, " bytes; what ", row().params, " have in common takes ", least));
+  return false;
+}
+
 int64_t NodeContext::axis(int64_t synAxis, int64_t rank) {
   if (synAxis >= 0 && synAxis < rank) return rank - 1 - synAxis;
   fail(strCat("axis ", synAxis, " is outside of rank ", rank));
