@@ -71,15 +71,15 @@ def operand(c, word, default):
 
 
 def result(c, word, default):
-    """Temporary: all that counts is that it compiles."""
+    """Seen by the graph's user, so that it is computed; what comes out is the other tables' to judge."""
     if word == "-":
         return None
     if word == "?":
-        return c.temp()
+        return c.tensor(None, None, c.section("persistent"))
     kind, _, shape = word.rpartition(":")
     if kind == "shape":
-        return c.tensor(sizes(shape), torch.int32, None, type=SHAPE_TENSOR)
-    return c.tensor(sizes(shape), SYN.get(kind) or TYPES[kind or default], None)
+        return c.tensor(sizes(shape), torch.int32, None, type=1)
+    return c.tensor(sizes(shape), SYN.get(kind) or TYPES[kind or default], c.section("persistent"))
 
 
 names = {}  # To whether it is there.
