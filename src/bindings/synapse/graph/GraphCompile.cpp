@@ -15,6 +15,7 @@
 #include "bindings/synapse/graph/CompilerLibrary.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "bindings/synapse/graph/FoldConstants.h"
 #include "bindings/synapse/graph/GuidList.h"
 #include "bindings/synapse/graph/HostValues.h"
 #include "bindings/synapse/graph/Tables.h"
@@ -222,6 +223,7 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   GraphDescription& graph = described.graph;
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
+  foldConstants(graph);
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
   std::shared_ptr<SizedProgram> sized;
   HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described, sized));
