@@ -386,8 +386,8 @@ TEST_F(SynapseCompiled, FilesRunWhereTheyAreRead) {
 TEST_F(SynapseCompiled, ErrorsNameEveryFaultyNode) {
   synTensor a = makeFloats("a", {4, 3}), b = makeFloats("b", {5, 5}), c = makeFloats("c", {5, 3});
   synTensor d = makeFloats("d", {7}), e = makeFloats("e", {8});
-  ASSERT_EQ(addNode("gemm", {a, b}, {c}, "wrong product"), synSuccess) << hpuSynLastError();
-  ASSERT_EQ(addNode("relu_fwd_f32", {d}, {e}, "wrong size"), synSuccess) << hpuSynLastError();
+  ASSERT_EQ(addNode("linear_fwd_f32", {a, b}, {c}, "wrong product"), synSuccess) << hpuSynLastError();
+  ASSERT_EQ(addNode("mish_fwd_f32", {d}, {e}, "wrong size"), synSuccess) << hpuSynLastError();
   synRecipeHandle recipe = nullptr;
   EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "faulty", nullptr), synInvalidArgument, "wrong product");
   EXPECT_THAT(std::string(hpuSynLastError()), HasSubstr("wrong size"));
