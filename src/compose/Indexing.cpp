@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compose/Indexing.h"
 
+#include <limits>
 #include <numeric>
 
 #include "base/Format.h"
@@ -90,6 +91,19 @@ Value scan(Emitter& c, Value x, int64_t dim, std::string_view op, bool exclusive
   if (exclusive) x = size > 1 || largest ? moved(x, 1) : c.full(c.type(x), neutral);
   for (int64_t by = 1; by < (largest ? largest : size) && c.ok(); by *= 2) x = c.op(op, {x, moved(x, by)});
   return x;
+}
+
+Value sortedLast(Emitter& c, ElementType type, bool descending) {
+  if (isFloat(type)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    return c.scalar(descending ? -inf : std::numeric_limits<double>::quiet_NaN(), type);
+  }
+  const bool isSigned =
+      type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 || type == ElementType::kI64;
+  const auto bits = static_cast<unsigned>(elementSize(type)) * 8;
+  const uint64_t top = uint64_t{1} << (bits - 1), all = top | (top - 1);
+  const uint64_t value = descending ? (isSigned ? top : 0) : (isSigned ? top - 1 : all);
+  return c.constant({type, {}}, &value, bits / 8);  // Little-endian: the low bytes.
 }
 
 }  // namespace hpu::compose

@@ -27,4 +27,7 @@ Value scatterAlong(Emitter& c, Value x, Value indices, Value updates, int64_t di
 /// nothing says): there are then as many steps as it asks for.
 Value scan(Emitter& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse, int64_t largest = 0);
 
+/// The number that sorts behind all others of the type; NaN counts as the largest.
+Value sortedLast(Emitter& c, ElementType type, bool descending);
+
 }  // namespace hpu::compose

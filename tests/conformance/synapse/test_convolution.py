@@ -158,7 +158,7 @@ c.node("spatial_convolution", [c.input(x), c.input(rand(3, 3, 2, 5))], [c.output
 c = bad("rank")
 c.node("spatial_convolution", [c.input(rand(6, 6, 4)), c.input(w)], [c.output(dy)], params((3, 3))).fails("input 0 (X) has rank 3, must have 4 (CWHN)")
 c = bad("params_size")
-c.node("spatial_convolution", [c.input(x), c.input(w)], [c.output(dy)], params((3, 3))[:-8]).fails("parameters of 64 bytes", "72")
+c.node("spatial_convolution", [c.input(x), c.input(w)], [c.output(dy)], params((3, 3))[:36]).fails("parameters of 36 bytes", "40")
 c = bad("no_params")
 c.node("spatial_convolution", [c.input(x), c.input(w)], [c.output(dy)]).fails("needs parameters (synConvolutionParams")
 c = bad("dedx_sizes")

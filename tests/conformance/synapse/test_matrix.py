@@ -132,7 +132,7 @@ a, b = rand(4, 70, dtype=torch.int8, high=127) - 50, rand(70, 3, dtype=torch.int
 c = suite.case("gemm_integers_are_exact")
 c.node("gemm", [c.input(a), c.input(b)], [c.output(a.int() @ b.int())])
 c = suite.case("gemm_mixed_types")
-c.node("gemm", [c.input(x), c.input(rand(5, 3, dtype=torch.bfloat16))], [c.output(rand(4, 3, dtype=torch.bfloat16))]).fails("is f32", "is bf16")
+c.node("gemm", [c.input(x), c.input(rand(5, 3, dtype=torch.int32))], [c.output(rand(4, 3))]).fails("products of integers")
 c = suite.case("gemm_bias_size")
 c.node("gemm", [c.input(x), c.input(rand(5, 3)), c.input(rand(4))], [c.output(rand(4, 3))]).fails("input 2 (bias)", "must have {3}")
 c = suite.case("gemm_batched")

@@ -17,6 +17,7 @@
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
 #include "bindings/synapse/graph/DynamicStrides.h"
+#include "bindings/synapse/graph/FoldConstants.h"
 #include "bindings/synapse/graph/GuidList.h"
 #include "bindings/synapse/graph/HostValues.h"
 #include "bindings/synapse/graph/SectionUse.h"
@@ -245,6 +246,7 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
   SYN_RETURN_IF_ERROR(layOutForLargest(graph));
   SYN_RETURN_IF_ERROR(checkOverlaps(graph));
+  foldConstants(graph);
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
   std::shared_ptr<SizedProgram> sized;
   HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described, sized));

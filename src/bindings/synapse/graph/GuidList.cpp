@@ -115,8 +115,8 @@ StatusOr<ParsedGuid> parseGuid(std::string_view guid) {
 
   ParsedGuid parsed;
   if (parseCast(name, parsed)) return parsed;
-  if (isInternalName(name)) return internalName(guid);
   parsed.info = findBase(name);
+  if (!parsed.info && isInternalName(name)) return internalName(guid);
   std::string_view base = name;
   if (!parsed.info) {
     size_t underscore = name.rfind('_');

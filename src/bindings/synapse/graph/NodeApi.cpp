@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry points: nodes.
+#include <algorithm>
 #include <cstring>
 
 #include "base/Format.h"
@@ -7,6 +8,7 @@
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/NodeChecks.h"
+#include "bindings/synapse/graph/NodeSizes.h"
 #include "bindings/synapse/graph/Tables.h"
 
 namespace hpu::synapse {
@@ -66,6 +68,33 @@ Result checkSide(const GraphObject& graph, const GuidInfo& info, const TensorLis
   return {};
 }
 
+OperandSizes sizesOf(const std::shared_ptr<TensorObject>& object) {
+  OperandSizes result;
+  if (!object) return result;
+  std::lock_guard lock(object->mutex);
+  const TensorProperties& tensor = object->properties;
+  result.isShape = tensor.type != DATA_TENSOR && tensor.type != DATA_TENSOR_DYNAMIC;
+  const bool isFixed = !tensor.hasMin || tensor.minSizes == tensor.maxSizes;
+  if (!tensor.dims || !isFixed || tensor.maxSizes.size() > result.sizes.size()) return result;
+  result.isKnown = true;
+  result.rank = static_cast<uint32_t>(tensor.maxSizes.size());
+  std::copy(tensor.maxSizes.begin(), tensor.maxSizes.end(), result.sizes.begin());
+  return result;
+}
+
+/// Whether sizes of the node's tensors contradict each other. The graph's lock is held.
+Result checkNodeSizes(const GuidInfo& info, const NodeRecord& node) {
+  if (!hasSizeRule(info)) return {};
+  SizedNode sized;
+  for (const auto& tensor : node.inputs) sized.inputs.push_back(sizesOf(tensor));
+  for (const auto& tensor : node.outputs) sized.outputs.push_back(sizesOf(tensor));
+  sized.params = node.description.params;
+  auto isGiven = [](const std::string& layout) { return !layout.empty(); };
+  const auto &in = node.description.inputLayouts, &out = node.description.outputLayouts;
+  sized.hasLayouts = std::any_of(in.begin(), in.end(), isGiven) || std::any_of(out.begin(), out.end(), isGiven);
+  return checkSizes(info, sized);
+}
+
 /// Fixes the properties of the tensors that the node uses.
 void useTensors(const GraphObject& graph, const TensorList& list, bool isOutput) {
   for (const auto& tensor : list) {
@@ -98,7 +127,7 @@ Result createNode(synGraphHandle handle, const NodeRequest& request, synNodeId* 
   if (result.ok()) result = readLayouts(request.inputLayouts, request.numInputs, node.description.inputLayouts);
   if (result.ok()) result = readLayouts(request.outputLayouts, request.numOutputs, node.description.outputLayouts);
   if (!result.ok()) return about(result);
-  if (request.paramsSize) {
+  if (request.params && request.paramsSize) {
     const auto* bytes = static_cast<const std::byte*>(request.params);
     node.description.params.assign(bytes, bytes + request.paramsSize);
   }
@@ -108,6 +137,7 @@ Result createNode(synGraphHandle handle, const NodeRequest& request, synNodeId* 
   if (graph->compiled) return about({synResourceBadUsage, "the graph was compiled; it takes no more nodes"});
   result = checkSide(*graph, *guid.info, node.inputs, false);
   if (result.ok()) result = checkSide(*graph, *guid.info, node.outputs, true);
+  if (result.ok()) result = checkNodeSizes(*guid.info, node);
   if (!result.ok()) return about(result);
   useTensors(*graph, node.inputs, false);
   useTensors(*graph, node.outputs, true);
@@ -278,7 +308,7 @@ synStatus SYN_API_CALL synNodeSetUserParams(const synGraphHandle graphHandle, co
       SYN_RETURN_IF_ERROR(checkSignature(*guid.info, node.description.name, node.inputs.size(), node.outputs.size(),
                                          userParams != nullptr, paramsSize));
       const auto* bytes = static_cast<const std::byte*>(userParams);
-      node.description.params.assign(bytes, bytes + paramsSize);
+      node.description.params.assign(bytes, bytes + (bytes ? paramsSize : 0));
       return {};
     });
   });

@@ -33,6 +33,8 @@ Result checkSignature(const GuidInfo& info, const std::string& name, size_t inpu
   Result result = checkCount("inputs", inputs, info.minInputs, info.maxInputs);
   if (result.ok()) result = checkCount("outputs", outputs, info.minOutputs, info.maxOutputs);
   if (!result.ok()) return refuse(result.text());
+  // Where parameters may be left out, null is none whatever size is said to be there.
+  if (!hasParams && info.params == GuidParams::kOptional) paramsSize = 0;
   if (paramsSize > kMaxParamsBytes)
     return refuse(strCat("parameters of ", paramsSize, " bytes; no structure has more than ", kMaxParamsBytes));
   if (paramsSize && !hasParams) return refuse(strCat("pUserParams is null and paramsSize ", paramsSize));
@@ -57,6 +59,10 @@ Result checkOperand(const TensorObject& object, size_t place, bool isOutput, boo
         return refuse(synInvalidTensorProperties, strCat("dimension ", i, " is at least ", tensor.minSizes[i],
                                                          " and at most ", tensor.maxSizes[i]));
   }
+  if (tensor.hasMin && tensor.dims > MAX_DIMENSIONS_NUM && tensor.minSizes != tensor.maxSizes)
+    return refuse(synInvalidTensorDimensions,
+                  strCat("it has ", tensor.dims, " dimensions; sizes that change are those of ", "tensors of at most ",
+                         MAX_DIMENSIONS_NUM));
   bool persistent = tensor.isPersistent();
   if (!tensor.permutation.empty()) {
     if (!persistent) return refuse(synInvalidArgument, "only tensors of persistent sections have a permutation");

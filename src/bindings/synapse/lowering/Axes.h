@@ -14,6 +14,7 @@ Shape expandDimsShape(NodeContext& c, const Shape& from);
 Shape squeezeShape(NodeContext& c, const Shape& from);
 Shape flattenShape(NodeContext& c, const Shape& from);
 /// The lengths of a split's results along `axis`, from their declared sizes; one that says nothing gets the rest.
-std::vector<int64_t> splitSizes(NodeContext& c, const Shape& from, int64_t axis);
+/// `sums`: together they must be the operand's.
+std::vector<int64_t> splitSizes(NodeContext& c, const Shape& from, int64_t axis, bool sums);
 
 }  // namespace hpu::synapse

@@ -53,6 +53,13 @@ Value roundTo(NodeContext& c, Value x, int mode) {
   }
 }
 
+/// A float's number as one that a cast to `to` keeps.
+Value toInteger(NodeContext& c, Value x, ElementType to, int mode) {
+  x = roundTo(c, c.toF32(x), mode);
+  Range range = rangeOf(to);
+  return elementSize(to) < 8 ? c.op("clip", {x}, {{"min", range.low}, {"max", range.high}}) : x;
+}
+
 void lowerCast(NodeContext& c) {
   ns_CastKernel::ParamsV4 params{};
   params.round_mode = CAST_ROUND_DEFAULT;
@@ -65,9 +72,7 @@ void lowerCast(NodeContext& c) {
         strCat(c.inputName(0), " is ", elementTypeName(from), ", the GUID casts ", elementTypeName(c.dataType())));
   if (!isFloat(to)) {
     if (isFloat(from)) {
-      x = roundTo(c, c.toF32(x), params.round_mode);
-      Range range = rangeOf(to);
-      if (elementSize(to) < 8) x = c.op("clip", {x}, {{"min", range.low}, {"max", range.high}});
+      x = toInteger(c, x, to, params.round_mode);
     } else if (params.mode != CAST_NO_CLIP_NO_SAT && elementSize(to) < elementSize(from)) {
       Range range = rangeOf(to);
       if (to == ElementType::kI32) range.high = 2147483647.0;
@@ -108,6 +113,16 @@ void lowerFromFp8(NodeContext& c) {
   if (c.hasInput(1)) y = c.mul(y, c.toF32(c.input(1)));
   c.output(0, c.cast(y, c.dataType()));
 }
+
+}  // namespace
+
+Value convert(NodeContext& c, Value x, ElementType to) {
+  if (!x.handle || c.element(x) == to) return x;
+  if (!isFloat(to) && isFloat(c.element(x))) x = toInteger(c, x, to, CAST_ROUND_DEFAULT);
+  return c.cast(x, to);
+}
+
+namespace {
 
 constexpr std::string_view kCast = "ns_CastKernel::Params .. ParamsV4?";
 

@@ -4,8 +4,9 @@
 // become channels (forward, dX) or one product each (dW), so every sum over taps stays inside of one MME op.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
-#include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/Products.h"
 #include "compose/Convolutions.h"
 #include "habanalabs/synapse_common_types.h"
 
@@ -29,29 +30,59 @@ bool isFp8(NodeContext& c) {
   return c.row().argument == "fp8";
 }
 
+/// The parameters' structure: by its size; else, of a size that no structure has, the fields that all have in common.
+/// Each of the two kinds may describe nodes of the other kind: a flat one has depth 1.
+void readFlat(NodeContext& c, ConvParams& conv) {
+  synConvolutionParamsV2 p;
+  if (c.paramsAre<synConvolutionParamsV2>())
+    p = c.params<synConvolutionParamsV2>();
+  else
+    static_cast<synConvolutionParams&>(p) =
+        c.paramsPrefix(synConvolutionParams(), offsetof(synConvolutionParams, activation));
+  conv.kernel = {1, p.kH, p.kW};
+  conv.stride = {1, p.dH, p.dW};
+  conv.dilation = {1, p.dilH, p.dilW};
+  conv.before = {0, p.padT, p.padL};
+  conv.after = {0, p.padB, p.padR};
+  conv.groups = p.nGroups;
+  conv.samePadding = p.paddingType == PADDING_SAME;
+  conv.activation = p.activation;
+}
+
+void readDeep(NodeContext& c, ConvParams& conv) {
+  synConvolution3DParamsV2 p;
+  if (c.paramsAre<synConvolution3DParamsV2>())
+    p = c.params<synConvolution3DParamsV2>();
+  else
+    static_cast<synConvolution3DParams&>(p) =
+        c.paramsPrefix(synConvolution3DParams(), offsetof(synConvolution3DParams, structPadding1));
+  for (size_t d = 0; d < 3; ++d) {  // Theirs are width, height, depth.
+    conv.kernel[d] = p.kernel[2 - d];
+    conv.stride[d] = p.stride[2 - d];
+    conv.dilation[d] = p.dilation[2 - d];
+    conv.before[d] = p.padding[2 * (2 - d)];
+    conv.after[d] = p.padding[2 * (2 - d) + 1];
+  }
+  conv.groups = p.nGroups;
+  conv.samePadding = p.paddingType == PADDING_SAME;
+  conv.activation = p.activation;
+  if (is3d(c) || !c.ok()) return;
+  if (conv.kernel[0] > 1 || conv.before[0] || conv.after[0])
+    return (void)c.fail(strCat("the parameters have a depth (kernel ", conv.kernel[0], ", padding ", conv.before[0],
+                               " and ", conv.after[0], "), the node has none"));
+  conv.kernel[0] = conv.stride[0] = conv.dilation[0] = 1;
+}
+
 bool readParams(NodeContext& c, ConvParams& conv) {
-  if (is3d(c)) {
-    auto p = c.versionedParams<synConvolution3DParamsV2, synConvolution3DParams>({}, false);
-    for (size_t d = 0; d < 3; ++d) {  // Theirs are width, height, depth.
-      conv.kernel[d] = p.kernel[2 - d];
-      conv.stride[d] = p.stride[2 - d];
-      conv.dilation[d] = p.dilation[2 - d];
-      conv.before[d] = p.padding[2 * (2 - d)];
-      conv.after[d] = p.padding[2 * (2 - d) + 1];
-    }
-    conv.groups = p.nGroups;
-    conv.samePadding = p.paddingType == PADDING_SAME;
-    conv.activation = p.activation;
-  } else {
-    auto p = c.versionedParams<synConvolutionParamsV2, synConvolutionParams>({}, false);
-    conv.kernel = {1, p.kH, p.kW};
-    conv.stride = {1, p.dH, p.dW};
-    conv.dilation = {1, p.dilH, p.dilW};
-    conv.before = {0, p.padT, p.padL};
-    conv.after = {0, p.padB, p.padR};
-    conv.groups = p.nGroups;
-    conv.samePadding = p.paddingType == PADDING_SAME;
-    conv.activation = p.activation;
+  const bool isFlat = c.paramsAre<synConvolutionParams>() || c.paramsAre<synConvolutionParamsV2>();
+  const bool isDeep = c.paramsAre<synConvolution3DParams>() || c.paramsAre<synConvolution3DParamsV2>();
+  if (isDeep || (is3d(c) && !isFlat))
+    readDeep(c, conv);
+  else
+    readFlat(c, conv);
+  if (!isFlat && !isDeep) {  // Where others have their groups and activation is not known.
+    if (conv.groups == 0) conv.groups = 1;
+    conv.activation.pwlNegCoeff = conv.activation.pwlPosCoeff = 0;
   }
   if (!c.ok()) return false;
   constexpr int64_t kMost = 1 << 20;
@@ -142,22 +173,27 @@ void result(NodeContext& c, Value v, bool weights) {
   c.outputIn(0, is3d(c) ? (weights ? kWeight3d : kActivation3d) : (weights ? kWeight2d : kActivation2d), v);
 }
 
-/// Both operands in the type in which they are multiplied; they must agree.
+/// Both operands in the type in which they are multiplied.
 bool factors(NodeContext& c, Value& a, Value& b) {
   if (!c.ok()) return false;
-  ElementType type = c.element(a);
-  if (type != c.element(b))
-    return c.fail(strCat(c.inputName(0), " is ", elementTypeName(type), ", ", c.inputName(1), " is ",
-                         elementTypeName(c.element(b)))),
-           false;
-  if (!isFloat(type))
-    return c.unsupported(strCat("operands of ", elementTypeName(type), "; the MME multiplies floats")), false;
+  for (size_t i : {0, 1})
+    if (ElementType type = c.element(i == 0 ? a : b); !isFloat(type))
+      return c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(type), "; the MME multiplies floats")), false;
+  if (!inOneType(c, a, 0, b, 1)) return false;
+  const ElementType type = c.element(a);
   a = c.cast(a, c.productType(type));
   b = c.cast(b, c.productType(type));
   return c.ok();
 }
 
 // ---- the nodes -------------------------------------------------------------------------------------
+
+/// v plus operand i, which has v's sizes.
+Value addWhole(NodeContext& c, Value v, size_t i) {
+  Value whole = c.cast(activation(c, i), c.element(v));
+  if (c.ok() && c.shape(whole) != c.shape(v)) return c.fail(strCat(c.inputName(i), " has other sizes than the result"));
+  return c.add(v, whole);
+}
 
 void lowerForward(NodeContext& c) {
   ConvParams conv;
@@ -180,16 +216,18 @@ void lowerForward(NodeContext& c) {
   }
   if (c.hasInput(2)) {
     Value bias = c.cast(c.input(2), c.element(v));
-    if (c.ok() && numElements(c.shape(bias)) != y[4])
-      return (void)c.fail(strCat(c.inputName(2), " has sizes ", sizesText(c.shape(bias)), ", must have {", y[4], "}"));
-    v = c.add(v, c.reshape(bias, {y[4]}));
+    if (c.ok() && numElements(c.shape(bias)) == y[4])
+      v = c.add(v, c.reshape(bias, {y[4]}));
+    else if (c.ok() && c.rank(bias) == (is3d(c) ? 5 : 4))
+      v = addWhole(c, v, 2);
+    else if (c.ok())
+      return (void)c.fail(
+          strCat(c.inputName(2), " has sizes ", sizesText(c.shape(bias)), ", must have {", y[4], "} or the result's"));
   }
   bool relu = isSet(conv.activation.reluEnable);
   if (relu && isSet(conv.activation.resAfterPWL)) v = c.op("relu", {v});
   if (!isFp8(c) && c.hasInput(3)) {
-    Value cin = c.cast(activation(c, 3), c.element(v));
-    if (c.ok() && c.shape(cin) != y) return (void)c.fail(strCat(c.inputName(3), " has other sizes than the result"));
-    v = c.add(v, cin);
+    v = addWhole(c, v, 3);
   }
   if (relu && !isSet(conv.activation.resAfterPWL)) v = c.op("relu", {v});
   result(c, isFp8(c) ? c.cast(v, c.dataType()) : v, false);
@@ -222,18 +260,18 @@ void lowerWeightGradient(NodeContext& c) {
   result(c, convolutionWeightGradient(c, dy, x, conv, w), true);
 }
 
+constexpr std::string_view kFlat = "synConvolutionParams or synConvolutionParamsV2, or the 3D ones of depth 1",
+                           kDeep = "synConvolution3DParams or synConvolution3DParamsV2, or the flat ones";
+
 constexpr GuidRow kRows[] = {
-    {"spatial_convolution", "X, W, [bias], [cin]", "Y", "synConvolutionParams or synConvolutionParamsV2", "",
-     lowerForward},
-    {"spatial_convolution3d", "X, W, [bias], [cin]", "Y", "synConvolution3DParams or synConvolution3DParamsV2", "",
-     lowerForward, "3d"},
-    {"conv2d_fp8", "X, W, [bias], [scale of X], [scale of W], [reserved]", "Y",
-     "synConvolutionParams or synConvolutionParamsV2", "f32 bf16 f16", lowerForward, "fp8"},
-    {"dedx", "dY, W, [shape]", "dX", "synConvolutionParams or synConvolutionParamsV2", "", lowerDataGradient},
-    {"dedx3d", "dY, W, [shape]", "dX", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerDataGradient,
-     "3d"},
-    {"dedw", "dY, X", "dW", "synConvolutionParams or synConvolutionParamsV2", "", lowerWeightGradient},
-    {"dedw3d", "dY, X", "dW", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerWeightGradient, "3d"},
+    {"spatial_convolution", "X, W, [bias], [cin]", "Y", kFlat, "", lowerForward},
+    {"spatial_convolution3d", "X, W, [bias], [cin]", "Y", kDeep, "", lowerForward, "3d"},
+    {"conv2d_fp8", "X, W, [bias], [scale of X], [scale of W], [reserved]", "Y", kFlat, "f32 bf16 f16", lowerForward,
+     "fp8"},
+    {"dedx", "dY, W, [shape]", "dX", kFlat, "", lowerDataGradient},
+    {"dedx3d", "dY, W, [shape]", "dX", kDeep, "", lowerDataGradient, "3d"},
+    {"dedw", "dY, X", "dW", kFlat, "", lowerWeightGradient},
+    {"dedw3d", "dY, X", "dW", kDeep, "", lowerWeightGradient, "3d"},
 };
 
 }  // namespace

@@ -27,6 +27,13 @@ ElementType resultType(NodeContext& c) {
 }
 
 void lowerConstant(NodeContext& c) {
+  if (c.hasInput(0) && !c.isShapeTensor(0)) {  // A value of its own: it is copied.
+    Value value = c.input(0);
+    if (std::optional<Shape> declared = c.declaredShape(0);
+        declared && c.ok() && numElements(*declared) == numElements(c.shape(value)))
+      value = c.reshape(value, *declared);
+    return c.output(0, value);
+  }
   ElementType type = resultType(c);
   Shape shape = c.requiredShape(0, 0);
   if (!c.ok()) return;
@@ -173,6 +180,8 @@ void lowerTile(NodeContext& c) {
   params = c.versionedParams<ns_TileKernel::ParamsV2, ns_TileKernel::Params>(params, /*optional=*/isGiven);
   Value x = c.input(0);
   if (!c.ok()) return;
+  if (c.rank(x) > 5) return (void)c.fail(strCat("rank ", c.rank(x), "; tile takes up to 5 dims"));
+  // The result may have more dims than x: those that it declares, else those that are repeated.
   int64_t rank = c.rank(x);
   if (isGiven) {
     std::vector<int64_t> repeats = hostSizes(c, host, static_cast<size_t>(rank));
@@ -180,9 +189,17 @@ void lowerTile(NodeContext& c) {
       params.repeat[i] = static_cast<int>(std::min<int64_t>(repeats[i], INT32_MAX));
     if (!c.ok()) return;
   }
-  if (rank > 5) return (void)c.fail(strCat("rank ", rank, "; tile takes up to 5 dims"));
-  Ints times(static_cast<size_t>(rank));
-  for (int64_t i = 0; i < rank; ++i) times[static_cast<size_t>(rank - 1 - i)] = params.repeat[i];
+  if (c.isShapeTensor(1)) {
+    rank = std::max(rank, static_cast<int64_t>(c.inputShape(1).size()));
+  } else if (std::optional<Shape> declared = c.declaredShape(0)) {
+    rank = std::max(rank, static_cast<int64_t>(declared->size()));
+  } else {
+    for (int64_t i = rank; i < 5; ++i)
+      if (params.repeat[i] > 1) rank = i + 1;
+  }
+  Ints times(static_cast<size_t>(rank), 1);
+  for (int64_t i = 0; i < std::min<int64_t>(rank, 5); ++i)  // What x has no dim for may be left 0.
+    if (i < c.rank(x) || params.repeat[i] > 1) times[static_cast<size_t>(rank - 1 - i)] = params.repeat[i];
   c.output(0, tile(c, x, times));
 }
 
@@ -399,7 +416,7 @@ constexpr std::string_view kBand = "ns_MatrixBandPartKernel::Params or triParams
 
 // clang-format off
 constexpr GuidRow kRows[] = {
-    {"constant", "[shape]", "y", "ns_ConstantKernel::Params or Params_v2", "", lowerConstant},
+    {"constant", "[shape or value], [shape]", "y", "ns_ConstantKernel::Params or Params_v2; none with a value", "", lowerConstant},
     {"fill_fwd", "x, value", "y", "none", kAny, lowerFill},
     {"range", "[shape or host bounds], [host bounds]", "y", "ns_RangeKernel::Params", "f32 bf16 f16 i32 i16 i8 u8", lowerRange},
     {"eye", "", "y", "ns_Eye::Params", kAny, lowerEye},

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <map>
 
-#include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/Products.h"
 #include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
@@ -172,6 +172,7 @@ void lowerEinsum(NodeContext& c) {
     if (!known || std::count(output.begin(), output.end(), output[i]) > 1)
       return (void)c.fail(strCat("the result of '", text, "' must name dims of the operands, each once"));
   }
+  if (operands == 2 && !inOneType(c, inputs[0].value, 0, inputs[1].value, 1)) return;
   Operand result = inputs[0];
   if (operands == 2)
     result = contract(c, inputs[0], inputs[1], output);

@@ -53,6 +53,7 @@ class GraphLowering {
     ElementType type = ElementType::kInvalid;
     size_t writes = 0;  ///< Number of the write to its section, from 1.
     bool isProduced = false, isInput = false, isPoisoned = false;
+    bool isLeft = false;  ///< A result of a node that does nothing.
   };
 
   Status declare(size_t t);
@@ -294,8 +295,8 @@ Value GraphLowering::valueBefore(Emitter& e, size_t t) {
       inputs_.push_back(static_cast<int32_t>(t));
       inputRanks_.push_back(type.shape.size());
     }
-  } else if (state.isProduced && form->view) {
-    return state.before = e.full(type, 0);  // Gaps in the workspace.
+  } else if ((state.isProduced && form->view) || state.isLeft) {
+    return state.before = e.full(type, 0);  // Gaps in the workspace, or memory that nothing else writes.
   } else {
     made = invalidArgument("nothing writes it, and it has neither data nor a persistent section");
   }
@@ -403,6 +404,11 @@ Status GraphLowering::keepFilled(Emitter& e, const NodeDescription& node) {
 
 Status GraphLowering::lowerNode(const NodeDescription& node) {
   HPU_ASSIGN(GuidMatch guid, findGuid(node.guid, source_.target));
+  if (guid.row->flags & kNothing) {
+    for (int32_t t : node.outputs)
+      if (t != kNoTensor) states_[static_cast<size_t>(t)].isLeft = true;
+    return NodeContext(*graph_, source_.target, node, guid, {}, {}).run();
+  }
   Emitter reader(*graph_, node.name, &inUsersOrder);
   std::vector<OperandSlot> inputs, outputs;
   for (int32_t t : node.inputs) {

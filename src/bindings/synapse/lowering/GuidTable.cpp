@@ -18,11 +18,11 @@ namespace {
 
 /// A new family is one line here.
 constexpr std::span<const GuidRow> (*kFamilies[])() = {
-    matrixGuids,     einsumGuids, convolutionGuids, movementGuids,      sliceGuids,
-    stridedGuids,    shapeGuids,  statisticsGuids,  elementwiseGuids,   unaryGuids,
-    activationGuids, castGuids,   reductionGuids,   normalizationGuids, softmaxGuids,
-    attentionGuids,  linearGuids, poolingGuids,     creationGuids,      indexGuids,
-    sortGuids,       lossGuids,   optimizerGuids,   randomGuids,        resizeGuids,
+    matrixGuids,    einsumGuids,        convolutionGuids, movementGuids,  sliceGuids,      stridedGuids,
+    shapeGuids,     statisticsGuids,    elementwiseGuids, unaryGuids,     activationGuids, castGuids,
+    reductionGuids, normalizationGuids, softmaxGuids,     attentionGuids, linearGuids,     poolingGuids,
+    creationGuids,  indexGuids,         sortGuids,        lossGuids,      optimizerGuids,  randomGuids,
+    resizeGuids,    compilerNodeGuids,
 };
 
 using Table = std::map<std::string_view, const GuidRow*>;

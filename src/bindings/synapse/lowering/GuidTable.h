@@ -36,6 +36,8 @@ enum : unsigned {
   kMoves = 4,       ///< Elements are copied, never computed with: quantised ones stay what they are.
   /// A formula of several ops: 16-bit floats come as f32 and results are rounded once, however the ops are fused.
   kInF32 = 8,
+  /// It orders other nodes and computes nothing: its results hold what their memory held.
+  kNothing = 16,
 };
 
 /// A name in an operand list.
@@ -82,5 +84,6 @@ std::span<const GuidRow> lossGuids();
 std::span<const GuidRow> optimizerGuids();
 std::span<const GuidRow> randomGuids();
 std::span<const GuidRow> resizeGuids();
+std::span<const GuidRow> compilerNodeGuids();
 
 }  // namespace hpu::synapse

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC gathers, scatters and embeddings. The one thing to know: where several updates meet at one element, the last one
 // stays (and sums, products and extremes take all of them), on every run. Indices outside of their dim change nothing.
+#include <algorithm>
+
 #include "bindings/synapse/lowering/Lowering.h"
 #include "compose/Indexing.h"
 #include "habanalabs/perf_lib_layer_params.h"
@@ -359,6 +361,26 @@ void lowerEmbeddingBag(NodeContext& c) {
   c.output(0, c.cast(sum, c.element(weight)));
 }
 
+/// TensorFlow's SparseSegmentSum: row s is the sum of the rows of x that the indices of segment s name.
+void lowerSegmentSum(NodeContext& c) {
+  Value x = c.input(0), indices = plainIndices(c, c.input(1)), segments = plainIndices(c, c.input(2));
+  Shape shape = c.requiredShape(0), data = c.shape(x);
+  if (!c.ok()) return;
+  const int64_t count = numElements(c.shape(indices));
+  if (numElements(c.shape(segments)) != count)
+    return (void)c.fail(
+        strCat(c.inputName(2), " has sizes ", sizesText(c.shape(segments)), " for ", count, " indices"));
+  if (data.empty() || shape.size() != data.size() || !std::equal(data.begin() + 1, data.end(), shape.begin() + 1))
+    return (void)c.fail(
+        strCat(c.outputName(0), " has sizes ", sizesText(shape), ", rows of ", c.inputName(0), " ", sizesText(data)));
+  const ElementType type = c.element(x);
+  if (isFloat(type)) x = c.toF32(x);
+  Shape along(data.size(), 1);
+  along[0] = count;
+  Value rows = c.gather(x, c.reshape(indices, {count}), 0), zeros = c.full({c.element(x), shape}, 0);
+  c.output(0, c.cast(scatterAlong(c, zeros, c.reshape(segments, along), rows, 0, "add"), type));
+}
+
 void lowerOneHot(NodeContext& c) {
   ns_OneHotKernel::ParamsV2 params{};
   params = c.versionedParams<ns_OneHotKernel::ParamsV2, ns_OneHotKernel::Params>(params, /*optional=*/false);
@@ -399,12 +421,15 @@ constexpr GuidRow kRows[] = {
     {"scatter_nd_onnx_fwd", "x, indices, updates, [valid count]", "y", "none", kAny, lowerScatterNd},
     {"scatter_nd_update_fwd", "x, indices, updates, [valid count]", "y", "ns_ScatterNdUpdateKernel::Params?", kAny, lowerScatterNd, "update"},
     {"index_copy_fwd", "x, indices, updates", "y", "ns_IndexCopy::Params", kAny, lowerIndexCopy},
+    {"sparse_segment_sum_fwd", "x, indices, segments", "y", "none", kAny, lowerSegmentSum},
     {"embedding_pt_fwd", "weight, indices", "y", "none", kFloats, lowerEmbedding},
     {"embedding_dense_pt_bwd", "dY, indices", "dW", "ns_EmbeddingDensePtBwdKernel::Params", kFloats, lowerEmbeddingBwd},
     {"embedding_bag_sgd_fwd", "weight, indices, offsets", "y", kBag, kFloats, lowerEmbeddingBag},
     {"embedding_bag_sgd_bwd", "operands...", "results...", kBag, kFloats, nullptr, "the order of its operands is not documented"},
     {"index", "x, indices...", "y", "ns_IndexKernel::Params", kAny, nullptr,
      "the layout of ns_IndexKernel is not documented; use gather_nd_onnx_fwd"},
+    {"plain_index", "x, indices...", "y", "?", kAny, nullptr, "its parameters are not documented; use gather_nd_onnx_fwd"},
+    {"trilu_indices", "[shape]", "y", "?", "i32", nullptr, "its parameters are not documented; use matrix_band_part_fwd and non_zero_fwd"},
     {"index_put_fwd", "x, operands...", "y", "?", kAny, nullptr,
      "its operands and parameters are not documented; use scatter_nd_onnx_fwd, or scatter_nd_fwd to accumulate"},
     {"one_hot_fwd", "indices", "y", "ns_OneHotKernel::Params or ParamsV2", kAny, lowerOneHot},

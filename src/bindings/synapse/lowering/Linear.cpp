@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC-named nodes that are matrix products: the framework's linear, matmul, addmm and fp8 products.
 // The one thing to know: shapes are the framework's (rows before columns); a rank-1 operand is a row or a column.
-#include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/Products.h"
 #include "habanalabs/perf_lib_layer_params.h"
 #include "habanalabs/synapse_common_types.h"
 
@@ -39,6 +39,7 @@ void lowerLinear(NodeContext& c) {
   if (c.rank(x) < 1) return (void)c.fail(strCat(c.inputName(0), " must have a dim"));
   Shape shape = c.shape(x);
   shape.back() = c.dim(w, 0);
+  if (!inOneType(c, x, 0, w, 1)) return;
   Value y = c.matmul(asRows(c, x), transposed(c, w));
   if (c.hasInput(2)) y = c.add(y, c.cast(c.input(2), c.element(x)));
   c.output(0, c.reshape(y, shape));
@@ -48,9 +49,14 @@ void lowerLinearBwd(NodeContext& c) {
   auto params = c.paramsOr<ns_LinearBwdKernel::Params>({c.wantsOutput(2)});
   Value x = c.input(0), dY = c.input(1), w = c.input(2);
   if (!needsRank(c, 2, 2)) return;
-  Value rows = asRows(c, dY);
-  c.output(0, c.reshape(c.matmul(rows, w), c.shape(x)));
-  if (c.wantsOutput(1)) c.output(1, c.matmul(transposed(c, rows), asRows(c, x)));
+  Value rows = asRows(c, dY), other = rows;
+  if (!inOneType(c, other, 1, w, 2)) return;
+  c.output(0, c.reshape(c.matmul(other, w), c.shape(x)));
+  if (c.wantsOutput(1)) {
+    Value inner = asRows(c, x);
+    other = rows;
+    if (inOneType(c, other, 1, inner, 0)) c.output(1, c.matmul(transposed(c, other), inner));
+  }
   if (c.wantsOutput(2)) {
     if (!isSet(params.gradBias)) return (void)c.fail(strCat(c.outputName(2), " without gradBias"));
     c.output(2, c.reduceSum(rows, {0}, false));
@@ -59,9 +65,10 @@ void lowerLinearBwd(NodeContext& c) {
 
 // ---- the framework's matmul ----------------------------------------------------------------------
 
-/// The product of NumPy: rank-1 operands get a dim and the result loses it.
-Value matmulOf(NodeContext& c, Value a, Value b) {
-  if (!c.ok()) return {};
+/// The product of NumPy of inputs `first` and the next one: rank-1 operands get a dim and the result loses it.
+Value matmulOf(NodeContext& c, size_t first) {
+  Value a = c.input(first), b = c.input(first + 1);
+  if (!inOneType(c, a, first, b, first + 1)) return {};
   int64_t aRank = c.rank(a), bRank = c.rank(b);
   if (aRank < 1 || bRank < 1) return c.fail("an operand without dims");
   if (aRank == 1) a = c.reshape(a, {1, c.dim(a, 0)});
@@ -75,7 +82,7 @@ Value matmulOf(NodeContext& c, Value a, Value b) {
 }
 
 void lowerMatmul(NodeContext& c) {
-  c.output(0, matmulOf(c, c.input(0), c.input(1)));
+  c.output(0, matmulOf(c, 0));
 }
 
 void lowerMatmulBwd(NodeContext& c) {
@@ -83,16 +90,19 @@ void lowerMatmulBwd(NodeContext& c) {
   Value dY = c.input(0), a = c.input(1), b = c.input(2);
   if (!c.ok()) return;
   if (c.rank(a) < 2 || c.rank(b) < 2) return (void)c.unsupported("operands of rank 1");
-  c.output(0, c.sumTo(c.matmul(dY, transposed(c, b)), c.shape(a)));
-  if (c.wantsOutput(1)) c.output(1, c.sumTo(c.matmul(transposed(c, a), dY), c.shape(b)));
+  const Shape aShape = c.shape(a), bShape = c.shape(b);
+  Value gradient = dY;
+  if (!inOneType(c, gradient, 0, b, 2)) return;
+  c.output(0, c.sumTo(c.matmul(gradient, transposed(c, b)), aShape));
+  if (c.wantsOutput(1) && inOneType(c, dY, 0, a, 1)) c.output(1, c.sumTo(c.matmul(transposed(c, a), dY), bShape));
 }
 
 void lowerAddmm(NodeContext& c) {
   auto params = c.params<ns_AddmmKernel::Params>();
-  Value y = matmulOf(c, c.input(1), c.input(2));
+  Value y = matmulOf(c, 1);
   if (params.alpha != 1) y = c.mul(y, params.alpha);
   if (params.beta != 0) {
-    Value bias = c.input(0);
+    Value bias = c.cast(c.input(0), c.element(y));
     y = c.add(y, params.beta == 1 ? bias : c.mul(bias, params.beta));
   }
   c.output(0, y);

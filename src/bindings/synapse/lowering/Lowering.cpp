@@ -134,7 +134,10 @@ ElementType NodeContext::productType(ElementType type) const {
     StatusOr<ElementType> asked = elementTypeOf(node_.precision, target_);
     if (asked.ok() && isFloat(*asked) && elementSize(*asked) == 2 && type == ElementType::kF32) return *asked;
   }
-  return isFloat(type) && outputType(0, type) == ElementType::kF32 ? ElementType::kF32 : type;
+  const ElementType result = outputType(0, type);
+  // bf16 and f16: neither has the numbers of the other.
+  const bool isOther = isFloat(result) && result != type && elementSize(result) == 2 && elementSize(type) == 2;
+  return isFloat(type) && (result == ElementType::kF32 || isOther) ? ElementType::kF32 : type;
 }
 
 Value NodeContext::factor(size_t i, Value v) {
@@ -238,6 +241,14 @@ bool NodeContext::checkParamsSize(bool optional, std::initializer_list<size_t> s
   }
   fail(size == 0 ? strCat("needs parameters (", row().params, ", ", wanted, " bytes)")
                  : strCat("parameters of ", size, " bytes; ", row().params, " has ", wanted));
+  return false;
+}
+
+bool NodeContext::checkParamsLeast(size_t least) {
+  const size_t size = node_.params.size();
+  if (size >= least) return true;
+  fail(size == 0 ? strCat("needs parameters (", row().params, ")")
+                 : strCat("parameters of ", size, " bytes; what ", row().params, " have in common takes ", least));
   return false;
 }
 

@@ -9,6 +9,7 @@
 //   }
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 #include <optional>
@@ -95,6 +96,7 @@ class NodeContext : public Emitter {
   // ---- results ------------------------------------------------------------------------------------
   size_t numOutputs() const { return outputs_.size(); }
   bool wantsOutput(size_t i) const { return i < outputs_.size() && outputs_[i].tensor; }
+  const TensorDescription* outputTensor(size_t i) const { return i < outputs_.size() ? outputs_[i].tensor : nullptr; }
   /// The sizes that the user declared, framework order; nothing when they are to be inferred.
   std::optional<Shape> declaredShape(size_t i) const;
   /// For GUIDs whose result's sizes follow from nothing else: those declared, else those of the shape tensor
@@ -138,6 +140,15 @@ class NodeContext : public Emitter {
   Newest versionedParams(const Newest& defaults, bool optional = true) {
     return versions<Newest>(optional, defaults, {sizeof(Newest), sizeof(Older)...});
   }
+  /// Of parameters of at least `least` bytes, whatever structure they are: what of P's fields they have, `defaults` for
+  /// the others. For structures that share their first fields.
+  template <typename P>
+  P paramsPrefix(const P& defaults, size_t least) {
+    P result = defaults;
+    if (checkParamsLeast(least))
+      std::memcpy(static_cast<void*>(&result), node_.params.data(), std::min(node_.params.size(), sizeof(P)));
+    return result;
+  }
   template <typename P>
   bool paramsAre() const {
     return node_.params.size() == sizeof(P);
@@ -165,6 +176,7 @@ class NodeContext : public Emitter {
   }
   void setOutput(size_t i, Value v);
   bool checkParamsSize(bool optional, std::initializer_list<size_t> sizes);
+  bool checkParamsLeast(size_t least);
   std::string operandName(std::string_view kind, size_t i) const;
   bool checkOperands();
   /// perm[d]: which dim of the given order is dim d of `layout`.
@@ -178,5 +190,8 @@ class NodeContext : public Emitter {
   std::vector<OperandSlot> inputs_, outputs_;
   std::vector<ResultSlot> results_;
 };
+
+/// x as numbers of another type, as a cast node without parameters converts.
+Value convert(NodeContext& c, Value x, ElementType to);
 
 }  // namespace hpu::synapse

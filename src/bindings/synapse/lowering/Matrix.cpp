@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and their gradients. SynapseAI's {columns, rows, batch...} is [batch..., rows, columns] here.
-#include "bindings/synapse/lowering/Lowering.h"
+#include "bindings/synapse/lowering/Products.h"
 #include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
+
+bool inOneType(NodeContext& c, Value& a, size_t ia, Value& b, size_t ib) {
+  if (!c.ok()) return false;
+  const ElementType one = c.element(a), other = c.element(b);
+  if (one == other) return true;
+  if (isFloat(one) != isFloat(other))
+    return c.fail(strCat(c.inputName(ia), " is ", elementTypeName(one), ", ", c.inputName(ib), " is ",
+                         elementTypeName(other))),
+           false;
+  const ElementType both = isFloat(one) ? ElementType::kF32 : elementSize(one) < elementSize(other) ? other : one;
+  a = c.cast(a, both);
+  b = c.cast(b, both);
+  return c.ok();
+}
 
 namespace {
 
@@ -19,7 +33,8 @@ Value transposeLast(NodeContext& c, Value v) {
 Value factor(NodeContext& c, size_t i, bool transposed) {
   Value v = c.input(i);
   if (!v.handle) return v;
-  if (c.rank(v) < 2) return c.fail(strCat(c.inputName(i), " has rank ", c.rank(v), ", must have 2 or more"));
+  if (c.rank(v) < 1) return c.fail(strCat(c.inputName(i), " has rank 0, must have 2 or more"));
+  if (c.rank(v) == 1) v = c.reshape(v, {1, c.dim(v, 0)});  // Sizes that are missing at the end are 1.
   v = c.factor(i, v);
   return transposed ? transposeLast(c, v) : v;
 }
@@ -27,23 +42,39 @@ Value factor(NodeContext& c, size_t i, bool transposed) {
 /// a x b with the checks whose messages are in SynapseAI's terms.
 Value product(NodeContext& c, Value a, size_t ia, Value b, size_t ib) {
   if (!a.handle || !b.handle) return {};
-  if (c.element(a) != c.element(b))
-    return c.fail(strCat(c.inputName(ia), " is ", elementTypeName(c.element(a)), ", ", c.inputName(ib), " is ",
-                         elementTypeName(c.element(b))));
+  if (!inOneType(c, a, ia, b, ib)) return {};
   if (c.dim(a, -1) != c.dim(b, -2))
     return c.fail(strCat("the common sizes differ: ", c.dim(a, -1), " of ", c.inputName(ia), " and ", c.dim(b, -2),
                          " of ", c.inputName(ib), " (after the transposes)"));
   return c.matmul(a, b);
 }
 
-/// Adds operand i, of the size of the result's rows, when it is there.
+/// Adds operand i when it is there: a tensor that broadcasts to the result, or as many elements as its rows have.
 Value addBias(NodeContext& c, Value v, size_t i) {
   if (!v.handle || !c.hasInput(i)) return v;
   Value bias = c.cast(c.input(i), c.element(v));
   if (!bias.handle) return bias;
-  if (numElements(c.shape(bias)) != c.dim(v, -1))
-    return c.fail(strCat(c.inputName(i), " has sizes ", sizesText(c.shape(bias)), ", must have {", c.dim(v, -1), "}"));
-  return c.add(v, c.reshape(bias, {c.dim(v, -1)}));
+  const Shape shape = c.shape(bias), whole = c.shape(v);
+  Shape kept = shape;
+  while (kept.size() > whole.size() && kept.front() == 1) kept.erase(kept.begin());
+  bool fits = kept.size() <= whole.size();
+  for (size_t d = 1; fits && d <= kept.size(); ++d)
+    fits = kept[kept.size() - d] == 1 || kept[kept.size() - d] == whole[whole.size() - d];
+  if (fits) return c.add(v, c.reshape(bias, kept));
+  if (numElements(shape) == whole.back()) return c.add(v, c.reshape(bias, {whole.back()}));
+  return c.fail(strCat(c.inputName(i), " has sizes ", sizesText(shape), ", must have {", whole.back(),
+                       "} or the result's, ", sizesText(whole)));
+}
+
+/// The result, which may be declared with more or fewer sizes of 1 at the end.
+void outputProduct(NodeContext& c, Value v) {
+  std::optional<Shape> declared = c.declaredShape(0);
+  if (!v.handle || !declared) return c.output(0, v);
+  Shape shape = c.shape(v);
+  while (shape.size() > declared->size() && shape.front() == 1) shape.erase(shape.begin());
+  while (shape.size() < declared->size() && (*declared)[declared->size() - shape.size() - 1] == 1)
+    shape.insert(shape.begin(), 1);
+  c.output(0, shape.size() == declared->size() ? c.reshape(v, shape) : v);
 }
 
 bool isMatrix(NodeContext& c, size_t i) {
@@ -63,15 +94,11 @@ void lower(NodeContext& c, Kind kind, bool batched) {
   synGEMMParams defaults{kind == Kind::kDedw, kind == Kind::kDedx};
   auto params = c.paramsOr(defaults);
   if (!batched && (!isMatrix(c, 0) || !isMatrix(c, 1))) return;
-  if (batched && kind != Kind::kForward && c.inputShape(0).size() != c.inputShape(1).size()) {
-    c.fail(strCat("the operands' ranks differ: ", c.inputShape(0).size(), " and ", c.inputShape(1).size()));
-    return;
-  }
   Value first = factor(c, 0, isSet(params.transpose_a)), second = factor(c, 1, isSet(params.transpose_b));
   // The gradient of B is (op(dC) x op(A)) transposed.
   Value v = kind == Kind::kDedw ? product(c, transposeLast(c, second), 1, transposeLast(c, first), 0)
                                 : product(c, first, 0, second, 1);
-  c.output(0, addBias(c, v, 2));
+  outputProduct(c, addBias(c, v, 2));
 }
 
 void lowerGemm(NodeContext& c) {
@@ -106,7 +133,7 @@ void lowerMaskedBatchGemm(NodeContext& c) {
     if (shape[0] != other[0])
       return (void)c.fail(strCat(c.inputName(i), " has another batch (index 3) than ", c.inputName(0)));
   }
-  c.output(0, c.add(product(c, a, 0, b, 1), product(c, maskA, 2, maskB, 3)));
+  outputProduct(c, c.add(product(c, a, 0, b, 1), product(c, maskA, 2, maskB, 3)));
 }
 
 constexpr GuidRow kRows[] = {

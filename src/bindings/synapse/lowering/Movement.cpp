@@ -28,16 +28,22 @@ void lowerReshape(NodeContext& c) {
   c.output(0, c.reshape(c.input(0), to));
 }
 
+/// Where a shape tensor says so the result is smaller than the operand: its sizes are the actual ones.
 void lowerBroadcast(NodeContext& c) {
   Shape from = c.inputShape(0), to = c.requiredShape(0, 1);
   if (!c.ok()) return;
+  const bool clips = c.isShapeTensor(1);
   bool fits = from.size() <= to.size();
+  Shape kept = from;
   for (size_t i = 1; fits && i <= from.size(); ++i) {
-    int64_t size = from[from.size() - i];
-    fits = size == 1 || size == to[to.size() - i];
+    int64_t size = from[from.size() - i], wanted = to[to.size() - i];
+    fits = size == 1 || size == wanted || (clips && size > wanted);
+    if (clips && size > wanted) kept[from.size() - i] = wanted;
   }
   if (!fits) return (void)c.fail(strCat("cannot broadcast ", sizesText(from), " to ", sizesText(to)));
-  c.output(0, c.expand(c.input(0), to));
+  Value x = c.input(0);
+  if (kept != from) x = c.slice(x, std::vector<int64_t>(from.size(), 0), kept, std::vector<int64_t>(from.size(), 1));
+  c.output(0, c.expand(x, to));
 }
 
 void lowerConcat(NodeContext& c) {
@@ -72,7 +78,7 @@ void lowerSplit(NodeContext& c) {
     if (c.ok() && total != shape[static_cast<size_t>(axis)])
       c.fail(strCat(c.inputName(1), " has together ", total, ", the operand has ", shape[static_cast<size_t>(axis)]));
   } else {
-    parts = splitSizes(c, shape, axis);
+    parts = splitSizes(c, shape, axis, /*sums=*/true);
   }
   Value v = c.input(0);
   int64_t start = 0;
@@ -96,16 +102,32 @@ void lowerFlatten(NodeContext& c) {
   if (c.ok()) c.output(0, c.reshape(c.input(0), shape));
 }
 
-void lowerIdentity(NodeContext& c) {
-  c.output(0, c.input(0));
-}
-
 void lowerMemset(NodeContext& c) {
   Shape shape = c.requiredShape(0, 0);
   ElementType type = c.outputType(0, ElementType::kInvalid);
   if (!c.ok()) return;
   if (type == ElementType::kInvalid) return (void)c.fail(strCat(c.outputName(0), " needs an element type"));
   c.output(0, c.full({type, shape}, 0));
+}
+
+Value bitcast(NodeContext& c, Value v, ElementType to) {
+  return c.element(v) == to ? v : c.op("bitcast", {v}, {{"to", std::string(elementTypeName(to))}});
+}
+
+/// The operand; as elements of another type of the same width, if the result is declared so, with the same bits.
+void lowerIdentity(NodeContext& c) {
+  Value v = c.input(0);
+  const ElementType from = c.element(v), to = c.outputType(0, from);
+  if (c.ok() && elementSize(from) != elementSize(to))
+    return (void)c.fail(strCat(c.outputName(0), " is ", elementTypeName(to), ", the operand ", elementTypeName(from),
+                               "; only types of one width are reinterpreted (memcpy and cast convert)"));
+  c.output(0, bitcast(c, v, to));
+}
+
+/// A copy; into another type, the same numbers in it.
+void lowerMemcpy(NodeContext& c) {
+  Value v = c.input(0);
+  c.output(0, convert(c, v, c.outputType(0, c.element(v))));
 }
 
 /// The same bytes as elements of the result's type.
@@ -124,11 +146,22 @@ constexpr GuidRow kRows[] = {
     {"broadcast", "X, [shape]", "Y", "none", "", lowerBroadcast, {}, kOneType | kMoves},
     {"concat", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType | kMoves},
     {"split", "X, [host sizes]", "out...", "synSplitParams", "", lowerSplit, {}, kOneType | kMoves},
+    {"transpose_dma",
+     "X",
+     "Y",
+     "synTransposeParams or synTransposeParamsNDims",
+     "",
+     lowerTranspose,
+     {},
+     kOneType | kMoves},
+    {"static_reshape", "X, [shape]", "Y", "any?", "", lowerReshape, {}, kOneType | kMoves},
+    {"concat_logical_internal", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType | kMoves},
+    {"physical_concat", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType | kMoves},
     {"expand_dims", "X", "Y", "synExpandDimsParams", "", lowerExpandDims, {}, kOneType | kMoves},
     {"squeeze", "X", "Y", "synSqueezeParams?", "", lowerSqueeze, {}, kOneType | kMoves},
     {"flatten", "X", "Y", "synFlattenParams", "", lowerFlatten, {}, kOneType | kMoves},
-    {"identity", "X, [shape]", "Y", "none", "", lowerIdentity, {}, kOneType | kMoves},
-    {"memcpy", "X", "Y", "none", "", lowerIdentity, {}, kOneType | kMoves},
+    {"identity", "X, [shape]", "Y", "none", "", lowerIdentity, {}, kMoves},
+    {"memcpy", "X, [shape]", "Y", "none", "", lowerMemcpy, {}, kMoves},
     {"memset", "[shape]", "Y", "none", "", lowerMemset},
     {"reinterpret_cast", "X", "Y", "none", "", lowerReinterpretCast},
 };

@@ -7,6 +7,7 @@
 #include "bindings/synapse/lowering/Lowering.h"
 #include "compose/Normalizations.h"
 #include "habanalabs/perf_lib_layer_params.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 namespace {
@@ -59,12 +60,9 @@ struct BatchNorm {
   ns_BatchNormKernel::ParamsV2 params{};
 };
 
-BatchNorm batchNormOf(NodeContext& c, size_t input = 0) {
+/// Operand `input` and where its channels are.
+BatchNorm dataOf(NodeContext& c, size_t input) {
   BatchNorm n;
-  n.params.isTraining = true;
-  n.params.momentum = 0.1f;
-  n.params.epsilon = 1e-5f;
-  n.params = c.versionedParams<ns_BatchNormKernel::ParamsV2, ns_BatchNormKernel::Params>(n.params);
   n.x = c.toF32(c.input(input));
   n.shape = c.shape(n.x);
   if (n.shape.empty())
@@ -72,6 +70,15 @@ BatchNorm batchNormOf(NodeContext& c, size_t input = 0) {
   else
     n.channels = {channelDim(c, input, static_cast<int64_t>(n.shape.size()))};
   n.reduced = allBut(static_cast<int64_t>(n.shape.size()), n.channels);
+  return n;
+}
+
+BatchNorm batchNormOf(NodeContext& c, size_t input = 0) {
+  BatchNorm n = dataOf(c, input);
+  n.params.isTraining = true;
+  n.params.momentum = 0.1f;
+  n.params.epsilon = 1e-5f;
+  n.params = c.versionedParams<ns_BatchNormKernel::ParamsV2, ns_BatchNormKernel::Params>(n.params);
   return n;
 }
 
@@ -126,6 +133,64 @@ void lowerBatchNormBwd(NodeContext& c) {
   c.output(0, isSet(n.params.isTraining) ? normBackward(c, g, xHat, istd, n.reduced) : c.mul(g, istd));
   outputReshaped(c, 1, c.reduceSum(dY, n.reduced, true), {channels});
   outputReshaped(c, 2, c.reduceSum(c.mul(dY, xHat), n.reduced, true), {channels});
+}
+
+/// A tensor that broadcasts to the data, or has an element a channel.
+Value perChannel(NodeContext& c, const BatchNorm& n, size_t input) {
+  Value v = c.toF32(c.input(input));
+  const Shape shape = c.shape(v);
+  const auto channels = static_cast<int64_t>(countOf(n.shape, n.channels));
+  if (numElements(shape) == channels) return alongChannels(c, n, input);
+  bool fits = shape.size() <= n.shape.size();
+  for (size_t i = 1; fits && i <= shape.size(); ++i)
+    fits = shape[shape.size() - i] == 1 || shape[shape.size() - i] == n.shape[n.shape.size() - i];
+  return fits ? v
+              : c.fail(strCat(c.inputName(input), " has sizes ", sizesText(shape), ", which do not broadcast to ",
+                              sizesText(n.shape)));
+}
+
+/// TensorFlow's batch_normalization: (x - mean) / sqrt(variance + epsilon) * scale + offset.
+void lowerTfBatchNorm(NodeContext& c) {
+  auto params = c.paramsOr<synTfBatchNormalizationParams>({1e-3f});
+  BatchNorm n = dataOf(c, 0);
+  if (!c.ok()) return;
+  Value mean = perChannel(c, n, 1), variance = perChannel(c, n, 2);
+  Value istd = c.op("rsqrt", {c.add(variance, static_cast<double>(params.variance_epsilon))});
+  c.outputAs(0, normalised(c, n.x, mean, istd, perChannel(c, n, 4), perChannel(c, n, 3)), c.inputType(0));
+}
+
+/// TensorFlow's FusedBatchNormGrad of a training step: dY, x, scale, mean, variance; dX, dScale, dOffset.
+void lowerTfBatchNormGrad(NodeContext& c) {
+  auto params = c.paramsOr<synTfBatchNormalizationParams>({1e-4f});
+  BatchNorm n = dataOf(c, 1);
+  Value dY = c.toF32(c.input(0));
+  if (!c.ok()) return;
+  if (c.shape(dY) != n.shape)
+    return (void)c.fail(
+        strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", ", c.inputName(1), " ", sizesText(n.shape)));
+  int64_t channels = countOf(n.shape, n.channels);
+  Value scale = alongChannels(c, n, 2), mean = alongChannels(c, n, 3), variance = alongChannels(c, n, 4);
+  Value istd = c.op("rsqrt", {c.add(variance, static_cast<double>(params.variance_epsilon))});
+  Value xHat = c.mul(c.sub(n.x, mean), istd);
+  c.outputAs(0, normBackward(c, c.mul(dY, scale), xHat, istd, n.reduced), c.inputType(1));
+  outputReshaped(c, 1, c.reduceSum(c.mul(dY, xHat), n.reduced, true), {channels});
+  outputReshaped(c, 2, c.reduceSum(dY, n.reduced, true), {channels});
+}
+
+/// The sums that a batch norm's statistics are made of: of x - k, and of its squares. One result has both.
+void lowerBatchNormSums(NodeContext& c) {
+  c.versionedParams<ns_BatchNormStage1Kernel::ParamsV4, ns_BatchNormStage1Kernel::ParamsV3,
+                    ns_BatchNormStage1Kernel::ParamsV2, ns_BatchNormStage1Kernel::Params>({});
+  BatchNorm n = dataOf(c, 0);
+  if (!c.ok()) return;
+  int64_t channels = countOf(n.shape, n.channels);
+  Value x = c.hasInput(1) ? c.sub(n.x, alongChannels(c, n, 1)) : n.x;
+  Value sum = c.reduceSum(x, n.reduced, true), squares = c.reduceSum(c.mul(x, x), n.reduced, true);
+  if (c.wantsOutput(1)) {
+    outputReshaped(c, 0, sum, {channels});
+    return outputReshaped(c, 1, squares, {channels});
+  }
+  outputReshaped(c, 0, c.concat({c.reshape(sum, {1, channels}), c.reshape(squares, {1, channels})}, 0), {2, channels});
 }
 
 // ---- instance norm: statistics a channel of each image -------------------------------------------
@@ -341,6 +406,12 @@ constexpr GuidRow kRows[] = {
     {"batch_norm_inf_reshape", "x, beta, gamma, running mean, running variance", "y", kBatch, kFloats, lowerBatchNormInference, {}, kInF32},
     {"batch_norm_bwd", "x, dY, mean, istd, gamma", "dX, [dBeta], [dGamma]", kBatch, kFloats, lowerBatchNormBwd, {}, kInF32},
     {"batch_norm_reshape_bwd", "x, dY, mean, istd, gamma", "dX, [dBeta], [dGamma]", kBatch, kFloats, lowerBatchNormBwd, {}, kInF32},
+    {"batch_norm_stage1_fwd", "x, [k]", "sums of x - k and of its squares, [sums of the squares]", "ns_BatchNormStage1Kernel::Params .. ParamsV4?", kFloats, lowerBatchNormSums, {}, kInF32},
+    {"batch_norm_stage1_bwd", "operands...", "results...", "ns_BatchNormStage1Kernel::Params .. ParamsV4", kFloats, nullptr, "the order of its operands is not documented; use batch_norm_bwd"},
+    {"batch_norm_stage2_fwd", "operands...", "results...", "ns_BatchNormStage2Kernel::Params .. ParamsV4", kFloats, nullptr, "the order of its operands is not documented; use batch_norm_fwd"},
+    {"batch_norm_stage2_bwd", "operands...", "results...", "ns_BatchNormStage2Kernel::Params .. ParamsV4", kFloats, nullptr, "the order of its operands is not documented; use batch_norm_bwd"},
+    {"tf_batch_normalization_fwd", "x, mean, variance, offset, scale", "y", "synTfBatchNormalizationParams?", "", lowerTfBatchNorm, {}, kInF32},
+    {"tf_fused_batch_norm_grad", "dY, x, scale, mean, variance", "dX, [dScale], [dOffset]", "synTfBatchNormalizationParams?", "", lowerTfBatchNormGrad, {}, kInF32},
     {"instance_norm_fwd", "x, beta, gamma", "y, [mean], [istd]", kInstance, kFloats, lowerInstanceNorm, {}, kInF32},
     {"instance_norm_bwd", "x, dY, mean, istd, [gamma]", "dX, [dBeta], [dGamma]", kInstance, kFloats, lowerInstanceNormBwd, {}, kInF32},
     {"layer_norm_fwd", "x, [beta], [gamma]", "y, [mean], [istd]", kLayer, kFloats, lowerLayerNorm, {}, kInF32},

@@ -83,14 +83,19 @@ Window windowOf(NodeContext& c, const ns_SpatialReduction3D::Params& p, const Sh
   return w;
 }
 
-ns_SpatialReduction3D::Params widen(const ns_SpatialReduction::Params& p) {
-  ns_SpatialReduction3D::Params wide{};
-  static_cast<ns_SpatialReduction::Params&>(wide) = p;
-  return wide;
-}
-
+/// Every pooling structure begins with the window of ns_SpatialReduction; those of 64 bytes and more go on with its
+/// depth. Of a window with a depth a 2-D node takes the rest.
 ns_SpatialReduction3D::Params windowParams(NodeContext& c, bool is3d) {
-  return is3d ? c.params<ns_SpatialReduction3D::Params>() : widen(c.params<ns_SpatialReduction::Params>());
+  ns_SpatialReduction3D::Params wide{};
+  if (is3d) return c.paramsPrefix(wide, sizeof wide);
+  static_cast<ns_SpatialReduction::Params&>(wide) =
+      c.paramsPrefix(ns_SpatialReduction::Params{}, sizeof(ns_SpatialReduction::Params));
+  if (c.paramsSize() < sizeof wide) return wide;
+  const auto deep = c.paramsPrefix(ns_SpatialReduction3D::Params{}, sizeof wide);
+  if (deep.kernel_d > 1 || deep.pad_d_begin || deep.pad_d_end)
+    c.fail(strCat("the parameters have a depth (kernel ", deep.kernel_d, ", padding ", deep.pad_d_begin, " and ",
+                  deep.pad_d_end, "), the node has none"));
+  return wide;
 }
 
 // ---- max -----------------------------------------------------------------------------------------
@@ -139,24 +144,30 @@ struct Average {
   double divisor = 0;  ///< 0: the number of elements.
 };
 
+template <typename P>
+void readAverage(NodeContext& c, Average& result) {
+  const auto p = c.params<P>();
+  result.includePadding = p.includePadding;
+  if constexpr (requires { p.divisorOverride; }) result.divisor = p.divisorOverride;
+  if constexpr (requires { p.isValidCount; })
+    if (isSet(p.isValidCount)) c.unsupported("isValidCount (a count tensor)");
+}
+
 Average averageOf(NodeContext& c, bool is3d) {
   Average result;
-  if (is3d) {
-    ns_AveragePooling3DWithDivisorOverride::Params p{};
-    p = c.versionedParams<ns_AveragePooling3DWithDivisorOverride::Params, ns_AveragePooling3D::Params>(p, false);
-    result.window = p;
-    result.includePadding = p.includePadding;
-    result.divisor = p.divisorOverride;
-    return result;
-  }
-  if (c.paramsAre<ns_AveragePooling::ParamsIsValidCount>() ||
-      c.paramsAre<ns_AveragePoolingWithDivisorOverride::ParamsIsValidCount>())
-    c.unsupported("isValidCount (a count tensor)");
-  ns_AveragePoolingWithDivisorOverride::Params p{};
-  p = c.versionedParams<ns_AveragePoolingWithDivisorOverride::Params, ns_AveragePooling::Params>(p, false);
-  result.window = widen(p);
-  result.includePadding = p.includePadding;
-  result.divisor = p.divisorOverride;
+  result.window = windowParams(c, is3d);
+  if (c.paramsAre<ns_AveragePooling3DWithDivisorOverride::Params>())
+    readAverage<ns_AveragePooling3DWithDivisorOverride::Params>(c, result);
+  else if (is3d || c.paramsAre<ns_AveragePooling3D::Params>())
+    readAverage<ns_AveragePooling3D::Params>(c, result);
+  else if (c.paramsAre<ns_AveragePooling::ParamsIsValidCount>())
+    readAverage<ns_AveragePooling::ParamsIsValidCount>(c, result);
+  else if (c.paramsAre<ns_AveragePoolingWithDivisorOverride::ParamsIsValidCount>())
+    readAverage<ns_AveragePoolingWithDivisorOverride::ParamsIsValidCount>(c, result);
+  else if (c.paramsAre<ns_AveragePoolingWithDivisorOverride::Params>())
+    readAverage<ns_AveragePoolingWithDivisorOverride::Params>(c, result);
+  else if (c.ok())
+    readAverage<ns_AveragePooling::Params>(c, result);
   return result;
 }
 
@@ -226,7 +237,7 @@ void adaptive(NodeContext& c, Value x, const Shape& operand, int64_t outHeight, 
 }
 
 void lowerAdaptive(NodeContext& c) {
-  auto params = c.params<ns_AdaptiveAvgPool::Params>();
+  const auto params = c.paramsPrefix(ns_AdaptiveAvgPool::Params{}, sizeof(ns_AdaptiveAvgPool::Params));
   Value x = c.toF32(c.input(0));
   if (c.ok()) adaptive(c, x, c.shape(x), params.outputHeight, params.outputWidth, false);
 }
@@ -243,8 +254,10 @@ void lowerAdaptiveBwd(NodeContext& c) {
 }
 
 constexpr std::string_view kFloats = "f32 bf16 f16", kMaxTypes = "f32 bf16 f16 i8 u8 i16";
-constexpr std::string_view kWindow = "ns_SpatialReduction::Params", kWindow3d = "ns_SpatialReduction3D::Params";
-constexpr std::string_view kMean = "ns_AveragePooling::Params or ns_AveragePoolingWithDivisorOverride::Params";
+constexpr std::string_view kWindow = "ns_SpatialReduction::Params, or another pooling's",
+                           kWindow3d = "ns_SpatialReduction3D::Params, or another 3D pooling's";
+constexpr std::string_view kMean =
+    "ns_AveragePooling::Params or ns_AveragePoolingWithDivisorOverride::Params, or the 3D ones";
 constexpr std::string_view kMean3d = "ns_AveragePooling3D::Params or ns_AveragePooling3DWithDivisorOverride::Params";
 
 // clang-format off

@@ -72,6 +72,7 @@ constexpr GuidRow kRows[] = {
     {"softmax_fwd", "x, [valid count]", "y", kSoftmax, kFloats, lowerSoftmax, "softmax"},
     {"softmax_bwd", "y, dY", "dX", kSoftmax, kFloats, lowerSoftmaxBwd, {}, kInF32},
     {"logsoftmax_fwd", "x, [valid count]", "y", kSoftmax, kFloats, lowerSoftmax, "log_softmax"},
+    {"logsoftmax_bwd", "dY, y", "dX", kSoftmax, kFloats, lowerLogSoftmaxBwd, {}, kInF32},
     {"logsoftmax_bwd_data", "dY, y", "dX", kSoftmax, kFloats, lowerLogSoftmaxBwd, {}, kInF32},
     {"scaled_masked_softmax_fwd", "x, mask", "y", kScaled, kFloats, lowerScaledMasked, {}, kInF32},
     {"scaled_masked_triangular_softmax_fwd", "x", "y", kScaled, kFloats, lowerScaledMasked, "triangular", kInF32},

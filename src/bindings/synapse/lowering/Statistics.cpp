@@ -15,8 +15,13 @@ void lowerMoments(NodeContext& c) {
   std::vector<int64_t> axes;
   for (int64_t d = 0; d + 1 < rank; ++d) axes.push_back(d);
   Value mean = c.reduceMean(x, axes, true), centred = c.sub(x, mean);
-  c.output(0, mean);
-  c.output(1, c.reduceMean(c.mul(centred, centred), axes, true));
+  // Declared as {C}, they are that.
+  auto put = [&](size_t i, Value v) {
+    std::optional<Shape> declared = c.declaredShape(i);
+    c.output(i, declared && declared->size() == 1 ? c.reshape(v, {c.dim(x, -1)}) : v);
+  };
+  put(0, mean);
+  put(1, c.reduceMean(c.mul(centred, centred), axes, true));
 }
 
 void lowerFrobeniusNorm(NodeContext& c) {

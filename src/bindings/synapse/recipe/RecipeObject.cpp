@@ -126,9 +126,16 @@ int RecipeObject::findSection(synSectionId id) const {
 }
 
 uint64_t RecipeObject::sectionBytes(uint32_t section) const {
+  // Of constants, those that nodes still read: others have become a part of them (FoldConstants.h).
+  std::vector<bool> isRead(graph_.tensors.size(), !graph_.sections[section].isConst);
+  for (const NodeDescription& node : graph_.nodes)
+    for (const auto* list : {&node.inputs, &node.outputs})
+      for (int32_t t : *list)
+        if (t != kNoTensor) isRead[static_cast<size_t>(t)] = true;
   uint64_t bytes = 0;
-  for (const TensorDescription& tensor : graph_.tensors)
-    if (tensor.section == section) bytes = std::max(bytes, tensor.sectionOffset + maxBytes(tensor));
+  for (size_t t = 0; t < graph_.tensors.size(); ++t)
+    if (const TensorDescription& tensor = graph_.tensors[t]; tensor.section == section && isRead[t])
+      bytes = std::max(bytes, tensor.sectionOffset + maxBytes(tensor));
   return bytes;
 }
 

@@ -84,11 +84,17 @@ TEST(GuidList, UnknownNamesGetSimilarOnes) {
 }
 
 TEST(GuidList, InternalNamesAreRefused) {
-  for (const char* name : {"memcpy_dma", "reduction", "logical_split", "concat_internal"}) {
+  for (const char* name : {"memcpy_dma", "transpose_mme", "logical_split", "concat_internal"}) {
     auto parsed = parseGuid(name);
     ASSERT_FALSE(parsed.ok()) << name;
     EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument) << name;
   }
+}
+
+TEST(GuidList, InternalNamesThatProgramsUseAreAccepted) {
+  for (const char* name : {"transpose_dma", "concat_logical_internal", "physical_concat", "serialize_dma", "wait",
+                           "nop", "reduction", "static_reshape"})
+    EXPECT_EQ(baseOf(name), name);
 }
 
 }  // namespace

@@ -83,7 +83,12 @@ constexpr char kRules[] = R"( node types compile.
   that only lack a faulty node's result are not listed. A node type or an element type that is not there is such a line.
 - A tensor without sizes or element type gets those that its node computes; declared ones must be the computed ones. Where
   sizes follow from nothing else (reshape, broadcast, dedx, split ...) they must be declared or come as a shape tensor.
-- Products multiply floats and sum in f32. An f32 result of narrower operands is computed in f32 throughout.
+- Products multiply floats and sum in f32. An f32 result of narrower operands is computed in f32 throughout, and so are operands
+  of two different float types. Sizes of 1 at the end may be missing or too many; the third operand is added: a row's, or
+  anything that broadcasts to the result.
+- Convolutions' and poolings' parameters of a size that no structure has are read as what their structures have in common;
+  2-D node types take the 3D structures of depth 1.
+- `identity` into another type of the same width keeps the bits, `memcpy` into another type the numbers.
 - Convolutions, norms and pooling take other layouts than {C, W, H, N} by the node's layout strings ("WHCN", "SRCK").
 - Comparisons and logic give i8, 0 or 1; conditions are true where they are not zero.
 - Nodes run in the order of data, then of control dependencies, then of creation. A tensor without a producer reads what its
