@@ -37,11 +37,7 @@ int64_t Emitter::dim(Value v, int64_t d) const {
 Value Emitter::op(std::string_view mnemonic, const std::vector<Value>& operands, const Attributes& attributes) {
   if (!ok() || std::any_of(operands.begin(), operands.end(), [](Value v) { return !v.handle; })) return {};
   StatusOr<Value> result = graph_.op(mnemonic, operands, attributes, name_);
-  if (result.ok()) {
-    // Nothing computes nothing.
-    const TensorType made = type(*result);
-    return numElements(made.shape) == 0 ? constant(made, "", 0) : *result;
-  }
+  if (result.ok()) return *result;
   if (!reword_) return failWith(result.status());
   return failWith(Status(result.status().code(), reword_(result.status().message())));
 }

@@ -359,12 +359,13 @@ Status GraphLowering::keepResult(Emitter& e, int32_t index, const ResultSlot& sl
       return invalidArgument(strCat(tensorTitle(t), " has sizes ", sizesText(sizes), ", more than its maximum ",
                                     sizesText(tensor.maxSizes)));
   }
-  state.value = slot.value;
+  // Nothing computes nothing.
+  state.value = numElements(type.shape) == 0 ? e.constant(type, "", 0) : slot.value;
   state.shape = type.shape;
   if (state.type == ElementType::kInvalid)
     state.type = type.element == ElementType::kBool ? ElementType::kI8 : type.element;
   if (tensor.section != kNoSection) {
-    Value bytes = type.element == ElementType::kBool ? e.cast(slot.value, state.type) : slot.value;
+    Value bytes = type.element == ElementType::kBool ? e.cast(state.value, state.type) : state.value;
     memory_.write(rangeOf(t), toMemory(e, t, bytes));
     state.writes = ++writes_;
   }

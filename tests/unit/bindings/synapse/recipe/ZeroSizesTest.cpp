@@ -84,25 +84,31 @@ TEST_F(SynapseZeroSizes, AProductsInnerSizeMayBecomeZero) {
 }
 
 TEST_F(SynapseZeroSizes, PiecesOfASplitTakeTheirsAtLaunches) {
-  synTensor x = makeFree("x", {2, 0}, {2, 8});
-  synTensor a = makeFree("a", {2, 0}, {2, 8}), b = makeFree("b", {2, 0}, {2, 8});
-  synSplitParams axis = {1};
-  ASSERT_SYN(addNodeWith(axis, "split", {x}, {a, b}));
-  synRecipeHandle recipe = nullptr;
-  ASSERT_SYN(synGraphCompile(&recipe, graph, "split", nullptr));
-  uint64_t xs = upload(counting(16)), as = allocate(64), bs = allocate(64);
-  for (auto [first, second] : {std::pair<uint64_t, uint64_t>{3, 5}, {8, 0}, {0, 8}, {1, 1}, {0, 3}, {4, 4}}) {
-    write(as, Floats(16, 77));
-    write(bs, Floats(16, 77));
-    ASSERT_SYN(launch(recipe, {{"x", xs, {2, first + second}}, {"a", as, {2, first}}, {"b", bs, {2, second}}}))
-        << first << " and " << second;
-    Floats ga = floats(as, 16), gb = floats(bs, 16);
-    for (size_t i = 0; i < 16; ++i) {
-      EXPECT_EQ(ga[i], i < 2 * first ? static_cast<float>(i) : 77) << first << " and " << second;
-      EXPECT_EQ(gb[i], i < 2 * second ? static_cast<float>(2 * first + i) : 77) << first << " and " << second;
+  // The largest pieces are more than there is, or as much.
+  for (auto [mostOfA, mostOfB] : {std::pair<uint64_t, uint64_t>{8, 8}, {5, 3}}) {
+    ASSERT_SYN(synGraphCreate(&graph, synDeviceGaudi2));
+    synTensor x = makeFree("x", {2, 0}, {2, 8});
+    synTensor a = makeFree("a", {2, 0}, {2, mostOfA}), b = makeFree("b", {2, 0}, {2, mostOfB});
+    synSplitParams axis = {1};
+    ASSERT_SYN(addNodeWith(axis, "split", {x}, {a, b}));
+    synRecipeHandle recipe = compile();
+    ASSERT_NE(recipe, nullptr);
+    uint64_t xs = upload(counting(16)), as = allocate(64), bs = allocate(64);
+    for (auto [first, second] :
+         {std::pair<uint64_t, uint64_t>{5, 3}, {3, 3}, {5, 0}, {0, 3}, {1, 1}, {0, 0}, {4, 2}, {8, 0}, {0, 8}}) {
+      if (first > mostOfA || second > mostOfB) continue;
+      write(as, Floats(16, 77));
+      write(bs, Floats(16, 77));
+      ASSERT_SYN(launch(recipe, {{"x", xs, {2, first + second}}, {"a", as, {2, first}}, {"b", bs, {2, second}}}))
+          << first << " and " << second;
+      Floats ga = floats(as, 16), gb = floats(bs, 16);
+      for (size_t i = 0; i < 16; ++i) {
+        EXPECT_EQ(ga[i], i < 2 * first ? static_cast<float>(i) : 77) << first << " and " << second;
+        EXPECT_EQ(gb[i], i < 2 * second ? static_cast<float>(2 * first + i) : 77) << first << " and " << second;
+      }
     }
+    EXPECT_EQ(launch(recipe, {{"x", xs, {2, 8}}, {"a", as, {2, 3}}, {"b", bs, {2, 3}}}), synFailedDynamicPatching);
   }
-  EXPECT_EQ(launch(recipe, {{"x", xs, {2, 8}}, {"a", as, {2, 3}}, {"b", bs, {2, 3}}}), synFailedDynamicPatching);
 }
 
 TEST_F(SynapseZeroSizes, ASliceTakesItsSizesFromItsShapeOperand) {
