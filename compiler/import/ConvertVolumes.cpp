@@ -321,8 +321,8 @@ void convertPoolVolume(NodeContext& node) {
     const compose::Window window = poolWindow(e, volume, asVolume(*s));
     if (!e.ok()) return {};
     if (!isMax) {
-      hpu::Value sums = compose::poolWindows(e, compose::padded(e, e.toF32(volume), window, 0), window, false);
-      hpu::Value means = e.mul(sums, compose::inverseCounts(e, window, countsPadding));
+      hpu::Value means = compose::meanWindows(e, compose::padded(e, e.toF32(volume), window, 0), window,
+                                              compose::windowCounts(e, window, countsPadding));
       return {fromVolume(e, e.cast(means, type), rank)};
     }
     hpu::Value padded = compose::padded(e, volume, window, compose::lowest(type));

@@ -9,6 +9,7 @@
 #include "base/StatusMacros.h"
 #include "compiler/kernels/Codegen.h"
 #include "compiler/kernels/ImageLinker.h"
+#include "compiler/kernels/KernelCache.h"
 #include "compiler/support/Cancellation.h"
 #include "compiler/support/IdlePool.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -19,6 +20,7 @@ namespace {
 /// A kernel that is compiled once, for one or more requests.
 struct Distinct {
   PlannedKernel plan;
+  std::string key;  ///< Of the request; empty where the code comes from elsewhere and is not kept.
   double points = 1;
   std::string name;
   recipe::TpcCost cost;
@@ -43,6 +45,23 @@ std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
     number(range.low);
     number(range.high);
   }
+  return key;
+}
+
+/// Never destroyed: compilations may run in exit handlers.
+KernelCache<KernelObject>& objectCache() {
+  static auto& cache = *new KernelCache<KernelObject>(size_t{48} << 20);
+  return cache;
+}
+KernelCache<KernelFacts>& factsCache() {
+  static auto& cache = *new KernelCache<KernelFacts>(size_t{8} << 20);
+  return cache;
+}
+
+std::string objectKey(const std::string& request, recipe::CpuVariant variant, int optLevel) {
+  std::string key = request;
+  key.push_back(static_cast<char>(variant));
+  key.push_back(static_cast<char>(optLevel));
   return key;
 }
 
@@ -73,6 +92,7 @@ Status checkTerms(llvm::ArrayRef<CostTerm> terms) {
 }
 
 using CodegenPool = support::IdlePool<Codegen>;
+constexpr size_t kFactsBytes = 1024;  // About.
 
 StatusOr<PlannedKernel> plan(const KernelGraph& graph, const KernelRequest& request) {
   StatusOr<PlannedKernel> planned = planKernel(graph, request.inputs, request.outputs, request.symbols.bounds);
@@ -96,6 +116,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
     if (!inserted) continue;
     Distinct kernel;
     HPU_ASSIGN(kernel.plan, plan(*graph, request));
+    if (!kernel.plan.native) kernel.key = it->first;
     kernel.name = request.name;
     kernel.points = pointsOf(request);
     distinct.push_back(std::move(kernel));
@@ -103,18 +124,34 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   set.distinct = distinct.size();
 
   size_t variants = options.variants.size();
-  std::vector<KernelObject> objects(distinct.size() * variants);
+  std::vector<std::shared_ptr<const KernelObject>> objects(distinct.size() * variants);
   size_t tasks = variants + 1;  // Of a kernel: its variants and its cost.
   std::mutex mutex;
   Status error;  // Guarded by mutex.
   support::Cancellation* const cancellation =
       support::Cancellation::current();  // Of this thread, for all that help it.
-  {
+  std::vector<size_t> open;              // Tasks whose outcome is not known.
+  for (size_t i = 0; i < distinct.size() * tasks; ++i) {
+    Distinct& kernel = distinct[i / tasks];
+    const size_t task = i % tasks;
+    if (task == variants) {
+      std::shared_ptr<const KernelFacts> facts = kernel.key.empty() ? nullptr : factsCache().find(kernel.key);
+      if (facts) kernel.cost = facts->cost;
+      if (facts) continue;
+    } else if (!kernel.key.empty()) {
+      auto& object = objects[(i / tasks) * variants + task];
+      object = objectCache().find(objectKey(kernel.key, options.variants[task], options.optLevel));
+      if (object) continue;
+    }
+    open.push_back(i);
+  }
+  if (!open.empty()) {
     base::ThreadLimit limit(options.threads);
-    base::parallelFor(static_cast<int64_t>(distinct.size() * tasks), 1, [&](int64_t begin, int64_t end) {
+    base::parallelFor(static_cast<int64_t>(open.size()), 1, [&](int64_t begin, int64_t end) {
       CodegenPool::Lease codegen = CodegenPool::take();
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t o = begin; o < end; ++o) {
         if (cancellation && cancellation->isCancelled()) break;
+        const size_t i = open[static_cast<size_t>(o)];
         Distinct& kernel = distinct[i / tasks];
         size_t task = i % tasks;
         if (task == variants) {
@@ -124,7 +161,10 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
         StatusOr<KernelObject> object =
             codegen->compile(kernel.plan, traitsOf(options.variants[task]), options.optLevel);
         if (object.ok()) {
-          objects[(i / tasks) * variants + task] = *std::move(object);
+          auto made = std::make_shared<const KernelObject>(*std::move(object));
+          if (!kernel.key.empty())
+            objectCache().keep(objectKey(kernel.key, options.variants[task], options.optLevel), made, made->elf.size());
+          objects[(i / tasks) * variants + task] = std::move(made);
           continue;
         }
         std::lock_guard lock(mutex);
@@ -140,7 +180,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   for (size_t v = 0; v < variants; ++v) {
     llvm::SmallVector<LinkObject> parts;
     for (size_t k = 0; k < distinct.size(); ++k) {
-      const KernelObject& object = objects[k * variants + v];
+      const KernelObject& object = *objects[k * variants + v];
       parts.push_back({object.elf, object.native, object.nativeEntry});
     }
     HPU_ASSIGN(LinkedImage linked, linkImage(parts, kEntryName));
@@ -179,6 +219,10 @@ StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
   if (!graph.ok()) return graph.status().withContext("kernel " + request.name);
   auto [it, inserted] = state_->known.emplace(requestKey(*graph, request), KernelFacts());
   if (!inserted) return it->second;
+  if (auto facts = factsCache().find(it->first)) {
+    it->second = *facts;
+    return it->second;
+  }
   StatusOr<PlannedKernel> planned = plan(*graph, request);
   if (!planned.ok()) {
     state_->known.erase(it);
@@ -195,8 +239,11 @@ StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
     state_->known.erase(it);
     return status.withContext("kernel " + request.name);
   }
+  // Expressions of free dimensions stay with the compilation.
+  const bool isKept = !isSymbolic(*planned) && !planned->native;
   if (isSymbolic(*planned)) facts.symbolic = {std::move(planned->dims), std::move(terms), std::move(planned->reads)};
   it->second = std::move(facts);
+  if (isKept) factsCache().keep(it->first, std::make_shared<const KernelFacts>(it->second), kFactsBytes);
   return it->second;
 }
 

@@ -118,8 +118,9 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
 
  private:
   static recipe::CpuVariant nativeVariant() {
-    return base::detectCpuLevel() >= base::CpuLevel::kV4 ? recipe::CpuVariant::kX86_64_v4
-                                                         : recipe::CpuVariant::kX86_64_v3;
+    const StatusOr<base::CpuLevel> usable = base::usableCpuLevel();  // A bad setting is the runtime's to report.
+    const base::CpuLevel level = usable.ok() ? *usable : base::detectCpuLevel();
+    return level >= base::CpuLevel::kV4 ? recipe::CpuVariant::kX86_64_v4 : recipe::CpuVariant::kX86_64_v3;
   }
 
   void annotate(ArrayRef<sched::KernelOp> kernels, const KernelSet& set) {

@@ -16,7 +16,8 @@ const std::string& buildId() {
 
 std::string cpuText(const std::string& option) {
   if (option != "native") return option;
-  return base::strCat("native ", base::cpuLevelName(base::detectCpuLevel()));
+  const StatusOr<base::CpuLevel> usable = base::usableCpuLevel();
+  return base::strCat("native ", base::cpuLevelName(usable.ok() ? *usable : base::detectCpuLevel()));
 }
 
 }  // namespace hpu::pipeline

@@ -151,19 +151,27 @@ Value padded(Emitter& c, Value x, const Window& w, double value) {
   return c.pad(x, low, high, value);
 }
 
-Value poolWindows(Emitter& c, Value x, const Window& w, bool isMax) {
-  auto op = isMax ? "max_pool2d" : "avg_pool2d";
-  Value y = pool2d(c, op, x, w);
+namespace {
+
+/// The maximum of each window, or its mean: divided by the taps of all axes.
+Value poolTaps(Emitter& c, Value x, const Window& w, bool isMax) {
+  Value y = pool2d(c, isMax ? "max_pool2d" : "avg_pool2d", x, w);
   if (!y.handle) return {};
-  if (w.axes.size() == 3) {
-    Window depth = depthOnly(w);
-    Value all = y;
-    for (int64_t t = 0; t < w.axes[0].kernel; ++t) {
-      Value tap = tapOf(c, all, depth, t);
-      y = t == 0 ? tap : isMax ? c.max(y, tap) : c.add(y, tap);
-    }
+  if (w.axes.size() < 3) return y;
+  Window depth = depthOnly(w);
+  Value all = y;
+  for (int64_t t = 0; t < w.axes[0].kernel; ++t) {
+    Value tap = tapOf(c, all, depth, t);
+    y = t == 0 ? tap : isMax ? c.max(y, tap) : c.add(y, tap);
   }
-  return isMax ? y : c.mul(y, static_cast<double>(w.axes.back().kernel * w.axes[w.axes.size() - 2].kernel));
+  return isMax ? y : c.div(y, c.scalarLike(y, static_cast<double>(w.axes[0].kernel)));
+}
+
+}  // namespace
+
+Value poolWindows(Emitter& c, Value x, const Window& w, bool isMax) {
+  Value y = poolTaps(c, x, w, isMax);
+  return isMax || !y.handle ? y : c.mul(y, static_cast<double>(w.taps()));
 }
 
 double lowest(ElementType type) {
@@ -228,30 +236,38 @@ Value maxBackward(Emitter& c, Value dY, Value index, const Window& w, bool flat,
   return sum;
 }
 
-Value inverseCounts(Emitter& c, const Window& w, bool includePadding) {
+Value windowCounts(Emitter& c, const Window& w, bool includePadding) {
   Value product;
+  bool isFull = true;
   for (const Axis& a : w.axes) {
-    std::vector<float> inverse(static_cast<size_t>(a.out));
+    std::vector<float> counts(static_cast<size_t>(a.out));
     for (int64_t o = 0; o < a.out; ++o) {
       int64_t count = 0;
       for (int64_t k = 0; k < a.kernel; ++k) {
         int64_t at = a.position(o, k);
         count += includePadding ? at < a.size + a.after : at >= 0 && at < a.size;
       }
-      inverse[static_cast<size_t>(o)] = 1.0f / static_cast<float>(std::max<int64_t>(count, 1));
+      counts[static_cast<size_t>(o)] = static_cast<float>(std::max<int64_t>(count, 1));
+      isFull &= count == a.kernel;
     }
     Shape shape(w.outer.size(), 1);
     shape[a.dim] = a.out;
-    Value factor = c.constant({ElementType::kF32, shape}, inverse.data(), inverse.size() * sizeof(float));
+    Value factor = c.constant({ElementType::kF32, shape}, counts.data(), counts.size() * sizeof(float));
     product = product.handle ? c.mul(product, factor) : factor;
   }
-  return product;
+  return isFull ? Value() : product;
 }
 
-Value meanBackward(Emitter& c, Value shares, const Window& w, const Shape& shape) {
+Value meanWindows(Emitter& c, Value x, const Window& w, Value counts) {
+  return counts.handle ? c.div(poolWindows(c, x, w, /*isMax=*/false), counts) : poolTaps(c, x, w, /*isMax=*/false);
+}
+
+Value meanBackward(Emitter& c, Value dY, const Window& w, const Shape& shape, Value counts) {
   Ints strides(shape.size(), 1);
   for (const Axis& a : w.axes) strides[a.dim] = a.stride;
-  Value share = c.spread(shares, strides);
+  // What the windows divide by is their taps.
+  Value scaled = counts.handle ? c.div(c.mul(dY, static_cast<double>(w.taps())), counts) : dY;
+  Value share = c.spread(scaled, strides);
   Window reversed = w;
   for (Axis& a : reversed.axes) {
     share = fit(c, share, a.dim, a.extent() - 1 - a.before, a.size + a.extent() - 1);
@@ -259,17 +275,36 @@ Value meanBackward(Emitter& c, Value shares, const Window& w, const Shape& shape
     a.out = a.size;
   }
   reversed.outer = shape;
-  return poolWindows(c, share, reversed, /*isMax=*/false);
+  return poolTaps(c, share, reversed, /*isMax=*/false);
 }
 
-Value averagingMatrix(Emitter& c, int64_t in, int64_t out) {
+namespace {
+
+/// Elements [first, second) of `in` are window `o` of `out`.
+std::pair<int64_t, int64_t> adaptiveWindow(int64_t o, int64_t in, int64_t out) {
+  return {o * in / out, ((o + 1) * in + out - 1) / out};
+}
+
+}  // namespace
+
+Value adaptiveWindows(Emitter& c, int64_t in, int64_t out) {
   std::vector<float> matrix(static_cast<size_t>(in * out), 0.0f);
   for (int64_t o = 0; o < out; ++o) {
-    int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
-    for (int64_t i = begin; i < end; ++i)
-      matrix[static_cast<size_t>(i * out + o)] = 1.0f / static_cast<float>(end - begin);
+    auto [begin, end] = adaptiveWindow(o, in, out);
+    for (int64_t i = begin; i < end; ++i) matrix[static_cast<size_t>(i * out + o)] = 1;
   }
   return c.constant({ElementType::kF32, {in, out}}, matrix.data(), matrix.size() * sizeof(float));
+}
+
+Value adaptiveCounts(Emitter& c, int64_t in, int64_t out, int64_t behind) {
+  std::vector<float> counts;
+  for (int64_t o = 0; o < out; ++o) {
+    auto [begin, end] = adaptiveWindow(o, in, out);
+    counts.push_back(static_cast<float>(end - begin));
+  }
+  Shape shape(static_cast<size_t>(behind + 1), 1);
+  shape[0] = out;
+  return c.constant({ElementType::kF32, shape}, counts.data(), counts.size() * sizeof(float));
 }
 
 }  // namespace hpu::compose

@@ -54,11 +54,18 @@ double lowest(ElementType type);
 Value argMax(Emitter& c, Value x, const Window& w, bool flat);
 /// The gradient (f32) of maxima that were at `index` (of argMax, i32), of sizes `shape`.
 Value maxBackward(Emitter& c, Value dY, Value index, const Window& w, bool flat, const Shape& shape);
-/// One by the number of elements that each window averages, f32; broadcasts over the result.
-Value inverseCounts(Emitter& c, const Window& w, bool includePadding);
-/// Each element gets the shares of all windows that it is in: a sum over windows of `shares`, spread by the strides.
-Value meanBackward(Emitter& c, Value shares, const Window& w, const Shape& shape);
-/// [in, out], f32: column o averages elements floor(o * in / out) to ceil((o + 1) * in / out).
-Value averagingMatrix(Emitter& c, int64_t in, int64_t out);
+/// The number of elements that each window averages, f32; broadcasts over the result. No value (a null handle) where
+/// all have as many as they have taps.
+Value windowCounts(Emitter& c, const Window& w, bool includePadding);
+/// The sum of each window of a padded operand by `counts` (windowCounts), by one division where that has no value: the
+/// mean of equal numbers is that number.
+Value meanWindows(Emitter& c, Value x, const Window& w, Value counts);
+/// Its gradient: each element gets its share of all windows that it is in, the sum of their `dY` (f32), spread by the
+/// strides, by the count.
+Value meanBackward(Emitter& c, Value dY, const Window& w, const Shape& shape, Value counts);
+/// [in, out], f32: column o adds elements floor(o * in / out) to ceil((o + 1) * in / out).
+Value adaptiveWindows(Emitter& c, int64_t in, int64_t out);
+/// How many those are, f32, with sizes [out, 1 ...]: `behind` ones.
+Value adaptiveCounts(Emitter& c, int64_t in, int64_t out, int64_t behind);
 
 }  // namespace hpu::compose

@@ -73,10 +73,12 @@ void maxPoolBackward(Call& c) {
   c.out(0, maxBackward(c, c.f32(0), c.in(7, ElementType::kI32), w, /*flat=*/true, shape), c.meta(1).type);
 }
 
-Value shares(Call& c, const Window& w, size_t includePadding) {
-  if (c.has(includePadding + 1))
-    return c.scalar(1 / static_cast<double>(c.integer(includePadding + 1)), ElementType::kF32);
-  return inverseCounts(c, w, c.flag(includePadding));
+Value counts(Call& c, const Window& w, size_t includePadding) {
+  if (c.has(includePadding + 1)) {
+    const int64_t divisor = c.integer(includePadding + 1);
+    return divisor == w.taps() ? Value() : c.scalar(static_cast<double>(divisor), ElementType::kF32);
+  }
+  return windowCounts(c, w, c.flag(includePadding));
 }
 
 /// self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -86,31 +88,39 @@ void avgPool(Call& c) {
   if (!c.ok()) return;
   Window w = windowOf(c, 1, c.shape(x), false, c.flag(4));
   if (!isUsable(c, c.shape(x), w.outer, c.meta(0).type)) return;
-  c.out(0, c.mul(poolWindows(c, padded(c, x, w, 0), w, /*isMax=*/false), shares(c, w, 5)));
+  c.out(0, meanWindows(c, padded(c, x, w, 0), w, counts(c, w, 5)));
 }
 /// grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 void avgPoolBackward(Call& c) {
   const Shape shape = c.meta(1).sizes;
   if (!isUsable(c, shape, shape, c.meta(1).type)) return;
   Window w = windowOf(c, 2, shape, false, c.flag(5));
-  c.out(0, meanBackward(c, c.mul(c.f32(0), shares(c, w, 6)), w, shape));
+  c.out(0, meanBackward(c, c.f32(0), w, shape, counts(c, w, 6)));
 }
 
 // ---- adaptive: window i is [floor(i * in / out), ceil((i + 1) * in / out)) ---------------------------
 
-/// x with the last `dims` dims multiplied by matrices [in, out], or by their transposes.
+/// x with the spatial dims multiplied by matrices [in, out], which add the elements of a window, and then divided by
+/// how many these are; backward divided first, and multiplied by the transposes.
 Value adaptive(Call& c, Value x, const Shape& large, const Shape& small, bool backward) {
   const auto rank = static_cast<int64_t>(large.size());
+  Value counts;
+  for (size_t i = 0; i < spatialDims(c) && c.ok(); ++i) {
+    const size_t d = large.size() - 1 - i;
+    Value count = adaptiveCounts(c, large[d], small[d], static_cast<int64_t>(i));
+    counts = counts.handle ? c.mul(counts, count) : count;
+  }
+  if (backward) x = c.div(x, counts);
   for (size_t i = 0; i < spatialDims(c) && c.ok(); ++i) {
     const int64_t dim = rank - 1 - static_cast<int64_t>(i);
     const auto d = static_cast<size_t>(dim);
-    Value matrix = averagingMatrix(c, large[d], small[d]);
+    Value matrix = adaptiveWindows(c, large[d], small[d]);
     if (backward) matrix = c.transpose(matrix, {1, 0});
     Ints swap;
     for (int64_t k = 0; k < rank; ++k) swap.push_back(k == dim ? rank - 1 : k == rank - 1 ? dim : k);
     x = c.transpose(c.matmul(c.transpose(x, swap), matrix), swap);
   }
-  return x;
+  return backward ? x : c.div(x, counts);
 }
 Shape adaptiveSizes(Call& c, const Shape& shape) {  // output_size is argument 1.
   const Ints size = c.ints(1, spatialDims(c));

@@ -10,7 +10,8 @@
 //   node GUID NAME inputs=0,-,1 outputs=2 params=HEX after=NAME,.. layouts=CWHN,KCSR layout=.. precision=2
 //   end
 // Tensor keys: type (synTensorType), dtype (synDataType), sizes=4,3 (fastest first), min=.., section, offset, perm=..,
-// strides=.., scale, bias, host=HEX with hosttype, data=HEX (an input's bytes), actual=.. (sizes of this compilation).
+// strides=.., scale, bias, host=HEX with hosttype, data=HEX (an input's bytes, or what they repeat),
+// actual=.. (sizes of this compilation).
 // Printed, a line each: "result NAME ok", "output TENSOR-NAME SIZES HEX" and "sizes TENSOR-NAME SIZES DTYPE" for each
 // tensor; or "result NAME CODE MESSAGE" with line feeds as " | ". --log adds the modelled device time and the phases.
 // A case with actual sizes runs on the program for all of its sizes, too: "free NAME yes, no or refused" as below, and
@@ -163,7 +164,10 @@ StatusOr<std::vector<tools::HostTensor>> results(Case& c, const CompiledGraph& c
     TensorType type = recipe.inputs()[i].type;
     const std::vector<uint64_t>& sizes = sizesOf(c, static_cast<size_t>(compiled.inputs[i]));
     if (numElements(type.shape) < 0) type.shape = Shape(sizes.rbegin(), sizes.rend());
-    const std::vector<uint8_t>& data = c.data[compiled.inputs[i]];
+    std::vector<uint8_t>& data = c.data[compiled.inputs[i]];
+    if (const size_t block = data.size(); block > 0 && type.bytes() % static_cast<int64_t>(block) == 0)
+      for (data.reserve(static_cast<size_t>(type.bytes())); static_cast<int64_t>(data.size()) < type.bytes();)
+        data.insert(data.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(block));
     if (static_cast<int64_t>(data.size()) != type.bytes())
       return invalidArgument(strCat("the case gives ", data.size(), " bytes for input '", recipe.inputs()[i].name,
                                     "' of ", type.toString()));

@@ -102,9 +102,13 @@ class Case:
         return Tensor(self.tensors - 1, name)
 
     def input(self, value, section=None, dtype=None, **keys):
-        """A persistent tensor that holds `value` before the launch; `dtype`: a synDataType that its bytes are called instead."""
+        """A persistent tensor that holds `value` before the launch; `dtype`: a synDataType that its bytes are called instead.
+        Of a value that is expanded along its slowest dims the file has one part."""
         section = self.section("persistent") if section is None else section
-        return self.tensor(value.shape, dtype or value.dtype, section, data=to_bytes(value).hex(), **keys)
+        part = value
+        while part.dim() and part.stride(0) == 0:
+            part = part[0]
+        return self.tensor(value.shape, dtype or value.dtype, section, data=to_bytes(part).hex(), **keys)
 
     def strided_input(self, value, strides, section=None, **keys):
         """The same with strides in bytes, framework order."""
@@ -291,4 +295,4 @@ def rand(*shape, dtype=torch.float32, low=-1.0, high=1.0):
 
 
 FLOATS = (torch.float32, torch.bfloat16)
-__all__ = ["Suite", "Case", "rand", "FLOATS", "TYPE_NAMES", "SYN_TYPES", "torch", "numpy", "sys", "from_bytes"]
+__all__ = ["Suite", "Case", "rand", "compare", "to_bytes", "FLOATS", "TYPE_NAMES", "SYN_TYPES", "torch", "numpy", "sys", "from_bytes"]

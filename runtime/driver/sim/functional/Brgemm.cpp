@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/sim/functional/Brgemm.h"
 
+#include <immintrin.h>
 #include <libxsmm.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
+#include <cmath>
 #include <mutex>
 #include <unordered_map>
 
@@ -37,13 +40,12 @@ constexpr size_t kMaxKernels = 100000;
 struct Registry {
   std::mutex mutex;
   std::unordered_map<BrgemmShape, void*, ShapeHash> kernels;  // Guarded by mutex.
-  bool usable = false;
+  base::CpuLevel cpu = base::CpuLevel::kBaseline;
 
   Registry() {
     auto level = base::usableCpuLevel();
-    base::CpuLevel cpu = level.ok() ? *level : base::detectCpuLevel();
-    usable = cpu >= base::CpuLevel::kV3;
-    if (!usable) return;
+    cpu = level.ok() ? *level : base::detectCpuLevel();
+    if (cpu < base::CpuLevel::kV3) return;
     libxsmm_init();
     base::renewExitGate();
     if (cpu == base::CpuLevel::kV3) libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
@@ -82,8 +84,12 @@ const float* shifted(const float* base, uint64_t bytes) {
   return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(base) + bytes);
 }
 
-void runPortable(const BrgemmShape& s, const float* a, const float* b, float* c, uint64_t count,
-                 const uint64_t* aOffsets, const uint64_t* bOffsets) {
+/// Every way to compute a kernel sums an element's products one by one, in the order of t, then of the depth, in one
+/// f32 number; multiply and add are fused wherever the CPU can. So an element depends on nothing but its factors.
+template <typename MultiplyAdd>
+__attribute__((always_inline)) inline void runLoop(const BrgemmShape& s, const float* a, const float* b, float* c,
+                                                   uint64_t count, const uint64_t* aOffsets, const uint64_t* bOffsets,
+                                                   MultiplyAdd multiplyAdd) {
   constexpr int64_t kWidth = 64;
   for (int64_t row = 0; row < s.rows; ++row) {
     for (int64_t column0 = 0; column0 < s.columns; column0 += kWidth) {
@@ -96,12 +102,60 @@ void runPortable(const BrgemmShape& s, const float* a, const float* b, float* c,
         const float* right = shifted(b, bOffsets[t]) + column0;
         for (int64_t k = 0; k < s.depth; ++k, right += s.bStride) {
           float value = left[k];
-          for (int64_t i = 0; i < width; ++i) sums[i] += value * right[i];
+          for (int64_t i = 0; i < width; ++i) sums[i] = multiplyAdd(value, right[i], sums[i]);
         }
       }
       std::copy(sums, sums + width, out);
     }
   }
+}
+
+void runPortable(const BrgemmShape& s, const float* a, const float* b, float* c, uint64_t count,
+                 const uint64_t* aOffsets, const uint64_t* bOffsets) {
+  runLoop(s, a, b, c, count, aOffsets, bOffsets, [](float x, float y, float sum) { return sum + x * y; });
+}
+
+/// For shapes that libxsmm does not take.
+__attribute__((target("avx2,fma"))) void runFused(const BrgemmShape& s, const float* a, const float* b, float* c,
+                                                  uint64_t count, const uint64_t* aOffsets, const uint64_t* bOffsets) {
+  runLoop(s, a, b, c, count, aOffsets, bOffsets,
+          [](float x, float y, float sum) __attribute__((always_inline)) { return __builtin_fmaf(x, y, sum); });
+}
+
+constexpr int64_t kFewColumns = 16, kFewRows = 11;
+
+/// libxsmm's AVX-512 kernels of so few columns and rows keep several sums of an element, to hide the latency of one;
+/// how many follows from the rows, so that a product would depend on how its rows are cut.
+bool sumsApart(base::CpuLevel cpu, const BrgemmShape& s) {
+  return cpu >= base::CpuLevel::kV4 && s.columns <= kFewColumns && s.rows <= kFewRows;
+}
+
+/// These shapes, one sum an element.
+template <int kRows>
+__attribute__((target("avx512f"))) void runFew(const BrgemmShape& s, const float* a, const float* b, float* c,
+                                               uint64_t count, const uint64_t* aOffsets, const uint64_t* bOffsets) {
+  const auto mask = static_cast<__mmask16>((1u << s.columns) - 1);
+  __m512 sums[kRows];
+#pragma GCC unroll 11
+  for (int r = 0; r < kRows; ++r)
+    sums[r] = s.accumulate ? _mm512_maskz_loadu_ps(mask, c + r * s.cStride) : _mm512_setzero_ps();
+  for (uint64_t t = 0; t < count; ++t) {
+    const float* left = shifted(a, aOffsets[t]);
+    const float* right = shifted(b, bOffsets[t]);
+    for (int64_t k = 0; k < s.depth; ++k, right += s.bStride) {
+      const __m512 factors = _mm512_maskz_loadu_ps(mask, right);
+#pragma GCC unroll 11
+      for (int r = 0; r < kRows; ++r)
+        sums[r] = _mm512_fmadd_ps(_mm512_set1_ps(left[r * s.aStride + k]), factors, sums[r]);
+    }
+  }
+#pragma GCC unroll 11
+  for (int r = 0; r < kRows; ++r) _mm512_mask_storeu_ps(c + r * s.cStride, mask, sums[r]);
+}
+
+template <size_t... kIndex>
+constexpr auto fewKernels(std::index_sequence<kIndex...>) {
+  return std::array{&runFew<static_cast<int>(kIndex) + 1>...};
 }
 
 }  // namespace
@@ -115,7 +169,13 @@ Brgemm Brgemm::get(BrgemmShape shape) {
   Brgemm kernel;
   kernel.shape_ = shape;
   Registry& r = registry();
-  if (!r.usable) return kernel;
+  kernel.loop_ = r.cpu < base::CpuLevel::kV3 ? runPortable : runFused;
+  if (r.cpu < base::CpuLevel::kV3) return kernel;
+  if (sumsApart(r.cpu, shape)) {
+    static constexpr auto kKernels = fewKernels(std::make_index_sequence<kFewRows>());
+    kernel.loop_ = kKernels[static_cast<size_t>(shape.rows - 1)];
+    return kernel;
+  }
   std::lock_guard lock(r.mutex);
   auto found = r.kernels.find(shape);
   if (found == r.kernels.end()) {
@@ -141,7 +201,7 @@ void Brgemm::operator()(const float* a, const float* b, float* c, uint64_t count
         reinterpret_cast<const unsigned long long*>(aOffsets));
     return;
   }
-  runPortable(shape_, a, b, c, count, aOffsets, bOffsets);
+  loop_(shape_, a, b, c, count, aOffsets, bOffsets);
 }
 
 }  // namespace hpu::sim

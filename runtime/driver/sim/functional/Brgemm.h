@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrix micro-kernel of the simulated MME: C (+)= sum over t of A_t * B_t, all f32 and
-// row-major. The one thing to know: this is the only user of libxsmm; where its JIT has no kernel
-// (a CPU without AVX2, HPU_MAX_CPU=baseline, a full registry) a portable loop computes the same.
+// row-major. The one thing to know: an element's products are added one by one, in the order of t, then of the depth,
+// whatever the rows and columns of the call; multiply and add are fused (not on a CPU without AVX2, or with
+// HPU_MAX_CPU=baseline). This is the only user of libxsmm; a loop of our own computes what its JIT has no such kernel
+// for.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +33,7 @@ class Brgemm {
   static size_t made();
 
   /// A_t starts aOffsets[t] bytes after `a`, B_t bOffsets[t] bytes after `b` (modulo 2^64); `count`
-  /// >= 1. Elements are summed in the order of t, then of the depth.
+  /// >= 1.
   void operator()(const float* a, const float* b, float* c, uint64_t count, const uint64_t* aOffsets,
                   const uint64_t* bOffsets) const;
   explicit operator bool() const { return shape_.rows > 0; }
@@ -41,6 +43,8 @@ class Brgemm {
  private:
   BrgemmShape shape_;
   void* jitted_ = nullptr;
+  void (*loop_)(const BrgemmShape& s, const float* a, const float* b, float* c, uint64_t count,
+                const uint64_t* aOffsets, const uint64_t* bOffsets) = nullptr;  ///< Where nothing is jitted.
 };
 
 }  // namespace hpu::sim

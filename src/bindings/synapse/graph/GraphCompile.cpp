@@ -205,6 +205,16 @@ std::shared_ptr<SizedProgram> sharedProgram(const DescribedGraph& described) {
   return sized;
 }
 
+/// Kernels for other CPUs can be compiled when the recipe is written to a file, for which its values are kept: few
+/// bytes, as weights are inputs or const sections.
+bool mayCompileForThisCpu(const GraphDescription& graph, const CompileRequest& request) {
+  constexpr size_t kMostKeptBytes = size_t{4} << 20;
+  if (graph.eager || !request.cacheDir.empty()) return false;
+  size_t bytes = 0;
+  for (const TensorDescription& tensor : graph.tensors) bytes += tensor.hostData ? tensor.hostData->size() : 0;
+  return bytes <= kMostKeptBytes;
+}
+
 /// `sized`: what launches run, where programFor knows.
 StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described, std::shared_ptr<SizedProgram>& sized) {
   const GraphDescription& graph = described.graph;
@@ -217,8 +227,11 @@ StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described, s
   }
   HPU_ASSIGN(CompileRequest request, compileRequest());
   if (described.dynamic) request.freeSizes = CompileRequest::FreeSizes::kBounded;
+  request.thisCpuOnly = mayCompileForThisCpu(graph, request);
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
-  HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph, /*compiledHere=*/true));
+  HPU_ASSIGN(std::shared_ptr<Program> program,
+             request.thisCpuOnly ? Program::createForThisCpu(std::move(compiled), graph)
+                                 : Program::create(std::move(compiled), graph, /*compiledHere=*/true));
   ProgramCache::get().insert(key, program, graph.eager);
   return program;
 }

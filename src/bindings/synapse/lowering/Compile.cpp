@@ -36,7 +36,7 @@ StatusOr<CompiledGraph> compileLowered(const GraphDescription& graph, const Comp
   options.optLevel = request.optLevel;
   options.cacheDir = request.cacheDir;
   options.dimBounds = bounds;
-  if (graph.eager) options.cpu = "native";  // Its recipe never leaves this process.
+  if (graph.eager || request.thisCpuOnly) options.cpu = "native";
   StatusOr<CompileResult> done = compile(*lowered.graph, options);
   if (!done.ok()) return Status(done.status().code(), inUsersOrder(done.status().message()));
   CompileResult compiled = std::move(*done);

@@ -14,7 +14,7 @@
 
 namespace hpu::synapse {
 
-inline constexpr uint32_t kCompileInterfaceVersion = 2;
+inline constexpr uint32_t kCompileInterfaceVersion = 3;
 
 struct CompileRequest {
   int optLevel = 2;
@@ -28,6 +28,8 @@ struct CompileRequest {
     kAll,      ///< Every size but 0 and 1 of what no node produces. Without: kUnimplemented.
   };
   FreeSizes freeSizes = FreeSizes::kNone;
+  /// Kernels for this CPU alone, in half of the time; a file needs them for every CPU. Of eager graphs they always are.
+  bool thisCpuOnly = false;
 };
 
 /// A graph ready to be loaded.

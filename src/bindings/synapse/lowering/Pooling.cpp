@@ -171,9 +171,11 @@ Average averageOf(NodeContext& c, bool is3d) {
   return result;
 }
 
-Value inverseOf(NodeContext& c, const Average& average, const Window& w) {
-  if (average.divisor != 0) return c.scalar(1 / average.divisor, ElementType::kF32);
-  return inverseCounts(c, w, average.includePadding);
+/// As windowCounts.
+Value divisorOf(NodeContext& c, const Average& average, const Window& w) {
+  if (average.divisor == static_cast<double>(w.taps())) return {};
+  if (average.divisor != 0) return c.scalar(average.divisor, ElementType::kF32);
+  return windowCounts(c, w, average.includePadding);
 }
 
 void lowerAvgPool(NodeContext& c) {
@@ -183,8 +185,7 @@ void lowerAvgPool(NodeContext& c) {
   if (!c.ok()) return;
   Window w = windowOf(c, average.window, c.shape(x), is3d);
   if (!c.ok()) return;
-  Value sums = poolWindows(c, padded(c, x, w, 0), w, /*isMax=*/false);
-  c.output(0, c.cast(c.mul(sums, inverseOf(c, average, w)), c.inputType(0)));
+  c.output(0, c.cast(meanWindows(c, padded(c, x, w, 0), w, divisorOf(c, average, w)), c.inputType(0)));
 }
 
 /// Each element gets the shares of all windows that it is in: a sum over windows of the gradient, spread by the
@@ -200,23 +201,27 @@ void lowerAvgPoolBwd(NodeContext& c) {
   if (c.shape(dY) != w.outer)
     return (void)c.fail(
         strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
-  c.output(0, c.cast(meanBackward(c, c.mul(dY, inverseOf(c, average, w)), w, shape), c.inputType(0)));
+  c.output(0, c.cast(meanBackward(c, dY, w, shape, divisorOf(c, average, w)), c.inputType(0)));
 }
 
 // ---- adaptive mean: window i is [floor(i * in / out), ceil((i + 1) * in / out)) -------------------
 
-/// [in, out]: column o averages its window.
-Value averages(NodeContext& c, int64_t in, int64_t out) {
-  if (c.sizesChange()) {
-    Value o = counter(c, out, 1, 2), i = counter(c, in, 0, 2);
-    Value ins = c.scalarLike(o, static_cast<double>(in)), outs = c.scalarLike(o, static_cast<double>(out));
-    Value begin = c.div(c.mul(o, ins), outs);
-    Value end = c.div(c.add(c.mul(c.add(o, 1.0), ins), c.sub(outs, 1.0)), outs);
-    Value isInside = c.op("and", {c.op("less_equal", {begin, i}), c.op("less", {i, end})});
-    Value share = c.div(c.scalar(1, ElementType::kF32), c.toF32(c.sub(end, begin)));
-    return c.where(isInside, share, c.scalarLike(share, 0));
-  }
-  return compose::averagingMatrix(c, in, out);
+/// What a mean over the windows of one dim is made of.
+struct AdaptiveAxis {
+  Value windows;  ///< [in, out]: column o adds the elements of its window.
+  Value counts;   ///< [out], or [out, 1]: how many these are.
+};
+
+AdaptiveAxis adaptiveAxis(NodeContext& c, int64_t in, int64_t out, int64_t behind) {
+  if (!c.sizesChange()) return {compose::adaptiveWindows(c, in, out), compose::adaptiveCounts(c, in, out, behind)};
+  Value o = counter(c, out, 1, 2), i = counter(c, in, 0, 2);
+  Value ins = c.scalarLike(o, static_cast<double>(in)), outs = c.scalarLike(o, static_cast<double>(out));
+  Value begin = c.div(c.mul(o, ins), outs);
+  Value end = c.div(c.add(c.mul(c.add(o, 1.0), ins), c.sub(outs, 1.0)), outs);
+  Value isInside = c.op("and", {c.op("less_equal", {begin, i}), c.op("less", {i, end})});
+  Value counts = c.toF32(c.sub(end, begin));
+  Value one = c.scalarLike(counts, 1), windows = c.where(isInside, one, c.scalarLike(counts, 0));
+  return {windows, behind ? c.transpose(counts, {1, 0}) : counts};
 }
 
 /// The mean over height and width windows as two products, and the way back with their transposes.
@@ -229,10 +234,23 @@ void adaptive(NodeContext& c, Value x, const Shape& operand, int64_t outHeight, 
   for (int64_t size : {height, width, outHeight, outWidth})
     if (size < 1 || size > kLargest) return (void)c.fail(strCat("a height or width of ", size));
   Ints perm = compose::heightWidthLast(w, operand.size());
-  Value rows = averages(c, height, outHeight), columns = averages(c, width, outWidth);
-  Value moved = c.transpose(x, perm);
-  Value y = backward ? c.matmul(c.matmul(rows, moved), c.transpose(columns, {1, 0}))
-                     : c.matmul(c.matmul(c.transpose(rows, {1, 0}), moved), columns);
+  if (!backward && !c.sizesChange() && height % outHeight == 0 && width % outWidth == 0) {
+    // Windows that do not meet: one division each.
+    Value moved = c.transpose(x, perm);
+    Shape parts = c.shape(moved);
+    const size_t outer = parts.size() - 2;
+    parts.resize(outer);
+    Shape small = parts;
+    parts.insert(parts.end(), {outHeight, height / outHeight, outWidth, width / outWidth});
+    small.insert(small.end(), {outHeight, outWidth});
+    const auto at = static_cast<int64_t>(outer);
+    Value means = c.reshape(c.reduceMean(c.reshape(moved, parts), {at + 1, at + 3}, true), small);
+    return (void)c.output(0, c.cast(c.transpose(means, compose::inversePermutation(perm)), c.inputType(0)));
+  }
+  const AdaptiveAxis rows = adaptiveAxis(c, height, outHeight, 1), columns = adaptiveAxis(c, width, outWidth, 0);
+  Value counts = c.mul(rows.counts, columns.counts), moved = c.transpose(x, perm);
+  Value y = backward ? c.matmul(c.matmul(rows.windows, c.div(moved, counts)), c.transpose(columns.windows, {1, 0}))
+                     : c.div(c.matmul(c.matmul(c.transpose(rows.windows, {1, 0}), moved), columns.windows), counts);
   c.output(0, c.cast(c.transpose(y, compose::inversePermutation(perm)), c.inputType(0)));
 }
 

@@ -315,7 +315,7 @@ StatusOr<std::vector<uint8_t>> encodeRecipe(const RecipeObject& recipe) {
   Stored stored;
   Pieces pieces;
   storeGraph(recipe.graph(), stored, pieces);
-  HPU_ASSIGN(std::vector<uint8_t> program, recipe.program()->recipe().serialize());
+  HPU_ASSIGN(std::vector<uint8_t> program, recipe.program()->serialize());
   stored.program = pieces.add(program.data(), program.size());
   stored.inputs = recipe.program()->inputs();
   stored.outputs = recipe.program()->outputs();

@@ -9,6 +9,7 @@
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "bindings/synapse/graph/CompilerLibrary.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
 #include "plan/Instantiate.h"
@@ -107,6 +108,25 @@ StatusOr<std::shared_ptr<Program>> Program::create(CompiledGraph compiled, const
   std::lock_guard lock(registry().mutex);
   registry().programs.insert(program.get());
   return program;
+}
+
+StatusOr<std::shared_ptr<Program>> Program::createForThisCpu(CompiledGraph compiled, const GraphDescription& graph) {
+  HPU_ASSIGN(std::shared_ptr<Program> program, create(std::move(compiled), graph, /*compiledHere=*/true));
+  program->source_ = std::make_unique<const GraphDescription>(graph);
+  return program;
+}
+
+StatusOr<std::vector<uint8_t>> Program::serialize() {
+  if (!source_) return recipe_.serialize();
+  std::lock_guard lock(fileMutex_);
+  if (!forEveryCpu_.empty()) return forEveryCpu_;
+  CompileRequest request;
+  if (isFree()) request.freeSizes = CompileRequest::FreeSizes::kBounded;
+  HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(*source_, request));
+  if (compiled.inputs != inputs_ || compiled.outputs != outputs_ || compiled.freeDims.empty() == isFree())
+    return internalError(base::strCat("graph '", source_->name, "' compiled to another program for a file"));
+  forEveryCpu_ = std::move(compiled.recipe);
+  return forEveryCpu_;
 }
 
 Program::Program(Recipe recipe, CompiledGraph&& compiled)

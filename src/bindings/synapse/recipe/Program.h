@@ -27,11 +27,16 @@ class Program {
   /// Errors: kInternal or kDataLoss when the indices or tensors do not fit the graph.
   static StatusOr<std::shared_ptr<Program>> create(CompiledGraph compiled, const GraphDescription& graph,
                                                    bool compiledHere);
+  /// What was compiled by a request with thisCpuOnly: keeps the graph, with its values, for a file.
+  static StatusOr<std::shared_ptr<Program>> createForThisCpu(CompiledGraph compiled, const GraphDescription& graph);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   const Recipe& recipe() const { return recipe_; }
+  /// As Recipe::serialize, with kernels for every CPU: the first time they may have to be compiled. Errors: as
+  /// compileWithLibrary.
+  StatusOr<std::vector<uint8_t>> serialize();
   /// For each input and output of the recipe, the index of its tensor.
   const std::vector<int32_t>& inputs() const { return inputs_; }
   const std::vector<int32_t>& outputs() const { return outputs_; }
@@ -66,8 +71,12 @@ class Program {
   const std::string log_;
   const uint64_t recipeBytes_, workspaceBytes_;
 
+  std::unique_ptr<const GraphDescription> source_;  ///< Set by createForThisCpu.
+
   std::mutex mutex_;  // Guards what follows.
   std::vector<std::pair<const DeviceState*, Executable>> loaded_;
+  std::mutex fileMutex_;  // Guards what follows.
+  std::vector<uint8_t> forEveryCpu_;
 };
 
 /// What a launch of certain sizes runs.

@@ -204,6 +204,7 @@ StatusOr<std::shared_ptr<SizedProgram>> RecipeObject::specialise(const Specialis
   if (!sized->program) {
     // Sizes that the free program does not have may be some that the graph has: 1, which is broadcast.
     HPU_ASSIGN(CompileRequest request, compileRequest());
+    request.thisCpuOnly = request.cacheDir.empty();  // It is in no file.
     request.actualSizes.resize(graph_.tensors.size());
     for (size_t i = 0; i < tensors_.size() && i < wanted.sizes.size(); ++i)
       request.actualSizes[tensors_[i].index] = wanted.sizes[i];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "Reference.h"
 #include "base/CpuFeatures.h"
@@ -48,6 +49,41 @@ TEST(Brgemm, SumsBatchesOfOffsetMatrices) {
     EXPECT_TRUE(c == expected) << "seed " << seed;
     EXPECT_TRUE(aOffsets == savedA && bOffsets == savedB) << "a kernel must not write its offsets";
   }
+}
+
+/// Numbers whose sums round, so that another order would be seen.
+TEST(Brgemm, AddsTheProductsOfAnElementInTheirOrder) {
+  auto cpu = base::usableCpuLevel();
+  ASSERT_TRUE(cpu.ok());
+  const bool fused = *cpu >= base::CpuLevel::kV3;
+  Random random(7);
+  std::vector<float> a(40000), b(40000);
+  for (auto* list : {&a, &b})
+    for (float& value : *list) value = static_cast<float>(pick(random, -1000000, 1000000)) / 777777.0f;
+  const uint64_t aOffsets[] = {0, 400, 36}, bOffsets[] = {64, 0, 1024};
+  // Every number of rows and columns that a kernel may treat apart.
+  for (int64_t rows = 1; rows <= 34; ++rows)
+    for (int64_t columns : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64})
+      for (int64_t depth : {1, 2, 7, 33, 128})
+        for (uint64_t count : {1, 3})
+          for (bool accumulate : {false, true}) {
+            const BrgemmShape shape{rows, columns, depth, depth + 3, columns + 1, columns + 2, accumulate};
+            std::vector<float> c(static_cast<size_t>(rows * shape.cStride), 0.3f), expected = c;
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j) {
+                float& sum = expected[static_cast<size_t>(i * shape.cStride + j)];
+                if (!accumulate) sum = 0;
+                for (uint64_t t = 0; t < count; ++t)
+                  for (int64_t k = 0; k < depth; ++k) {
+                    const float x = a[aOffsets[t] / 4 + static_cast<size_t>(i * shape.aStride + k)];
+                    const float y = b[bOffsets[t] / 4 + static_cast<size_t>(k * shape.bStride + j)];
+                    sum = fused ? std::fma(x, y, sum) : sum + x * y;
+                  }
+              }
+            Brgemm::get(shape)(a.data(), b.data(), c.data(), count, aOffsets, bOffsets);
+            ASSERT_TRUE(c == expected) << rows << " rows, " << columns << " columns, depth " << depth << ", " << count
+                                       << " matrices, accumulate " << accumulate;
+          }
 }
 
 TEST(Brgemm, IsJittedOnCpusThatAllow) {
