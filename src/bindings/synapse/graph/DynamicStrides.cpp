@@ -9,7 +9,6 @@
 namespace hpu::synapse {
 namespace {
 
-constexpr uint32_t kDataTensor = 0, kDynamicDataTensor = 3;
 constexpr uint64_t kMost = uint64_t{1} << 60;
 
 void strideByLargest(TensorDescription& tensor) {

@@ -17,6 +17,9 @@ namespace hpu::synapse {
 inline constexpr uint32_t kNoSection = 0xFFFFFFFF;
 inline constexpr int32_t kNoTensor = -1;
 
+/// synTensorType of tensors that hold data: DATA_TENSOR and DATA_TENSOR_DYNAMIC.
+inline constexpr uint32_t kDataTensor = 0, kDynamicDataTensor = 3;
+
 struct TensorDescription {
   uint64_t id = 0;                           ///< Unique in the process.
   std::string name;                          ///< Unique among a graph's persistent tensors.

@@ -13,8 +13,6 @@ namespace {
 
 using base::strCat;
 
-constexpr uint32_t kDataTensor = 0, kDynamicDataTensor = 3;
-
 struct Bytes {
   uint64_t begin = 0, end = 0;
 };

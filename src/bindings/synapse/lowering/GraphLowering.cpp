@@ -21,8 +21,6 @@ namespace hpu::synapse {
 
 namespace {
 
-constexpr uint32_t kDataTensor = 0, kDynamicDataTensor = 3;
-
 Shape withOne(Shape shape) {
   shape.push_back(1);
   return shape;
