@@ -79,6 +79,20 @@ for name, guid, params, types, f in UNARY:
         c.node(node, [c.input(x)], [c.output(f(x), section=s, name="new")], params, name="writer")
         c.node("identity", [c.tensor(f(x).shape, dtype, s, name="view")], [c.output(f(x), name="seen")], after=["writer"])
 
+        # Another node writes over it, then somebody reads through the first one's tensor: the newest bytes, or half of them.
+        for part in (0, 1):
+            c = suite.case(f"overwritten{part}_{name}_{kind}")
+            s = c.section("persistent")
+            first, second = f(x), f(z)
+            tensor = c.tensor(first.shape, dtype, s, name="first")
+            c.node(node, [c.input(x)], [tensor], params, name="writer")
+            c.node(node, [c.input(z)], [c.output(second, section=s, name="second", offset=part * bytes_of(first) // 2)], params,
+                   name="over", after=["writer"])
+            seen = first.flatten().clone()
+            kept = part * first.numel() // 2
+            seen[kept:] = second.flatten()[:first.numel() - kept]
+            c.node("identity", [tensor], [c.output(seen.reshape(first.shape), name="seen")], after=["over"])
+
         # Half of the bytes: the reader sees the upper half of what was written, and what was there behind it.
         c = suite.case(f"partly_{name}_{kind}")
         s = c.section("persistent")

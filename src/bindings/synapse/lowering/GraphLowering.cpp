@@ -320,7 +320,8 @@ StatusOr<OperandSlot> GraphLowering::operand(Emitter& e, int32_t index) {
     if (!state.shape && !tensor.hostData) return invalidArgument(strCat(tensorTitle(t), " has no sizes"));
     return slot;
   }
-  if (state.isProduced) {
+  // What its writer gave, unless another node has written over it since.
+  if (state.isProduced && (tensor.section == kNoSection || !memory_.isWritten(rangeOf(t), state.writes))) {
     slot.value = state.value;
     return slot;
   }

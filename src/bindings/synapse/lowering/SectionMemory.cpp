@@ -16,8 +16,9 @@ ElementType storedAs(ElementType type) {
 
 }  // namespace
 
-bool SectionMemory::isWritten(const SectionRange& range) const {
-  return std::any_of(writes_.begin(), writes_.end(), [&](const Write& w) { return w.range.overlaps(range); });
+bool SectionMemory::isWritten(const SectionRange& range, size_t first) const {
+  const auto begin = writes_.begin() + static_cast<std::ptrdiff_t>(std::min(first, writes_.size()));
+  return std::any_of(begin, writes_.end(), [&](const Write& w) { return w.range.overlaps(range); });
 }
 
 size_t SectionMemory::lastCover(const SectionRange& range) const {

@@ -27,8 +27,8 @@ struct SectionRange {
 class SectionMemory {
  public:
   void write(const SectionRange& range, Value value) { writes_.push_back({range, value}); }
-  /// Whether a write covers a part of the range.
-  bool isWritten(const SectionRange& range) const;
+  /// Whether a write covers a part of the range, of those from number `first` on.
+  bool isWritten(const SectionRange& range, size_t first = 0) const;
   /// Whether reading needs no value from before: the range is covered by one write.
   bool isCovered(const SectionRange& range) const;
   /// The number of the last write that covers the whole range, from 0; numWrites() when there is none.

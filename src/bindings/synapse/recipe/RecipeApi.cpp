@@ -49,7 +49,9 @@ Result attributeOf(const RecipeObject& recipe, synRecipeAttribute attribute, uin
       value = persistentBytes(recipe);
       return {};
     case RECIPE_ATTRIBUTE_CONST_SECTIONS_SIZE:
-      value = constBytes(recipe);
+      value = 0;
+      for (uint32_t section = 0; section < recipe.graph().sections.size(); ++section)
+        if (recipe.graph().sections[section].isConst) value += recipe.sectionBytes(section);
       return {};
     case RECIPE_ATTRIBUTE_DEVICE_MEMORY_SIZE:
       value = static_cast<uint64_t>(program.constantBytes());
