@@ -143,6 +143,12 @@ for dtype in (f32, bf16):
     c.node(f"logsoftmax_bwd_{t}", [c.input(g), c.input(yt)], [c.output(want.to(dtype))], params("ns_Softmax_Params", dim=0))
 
 # ---- unique ------------------------------------------------------------------------------------------
+# Of nothing: no values, and a count of 0; zeros where there is place for more.
+for size in (0, 3):
+    c = suite.case(f"unique_of_nothing_{size}")
+    c.node("unique_fwd_f32", [c.input(torch.zeros(0))], [c.output(torch.zeros(size)), c.output(torch.zeros(1, dtype=torch.int32))], params("ns_UniqueKernel_Params"))
+
+
 def unique(x, rows=None):
     """values, inverse, counts, count; values and counts are filled up with zeros."""
     values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)

@@ -149,8 +149,18 @@ void lowerUnique(NodeContext& c) {
   if (!c.ok()) return;
   if (shape.size() > 1 && params.dim >= 0) return (void)c.unsupported("unique slices along a dim (dim is not -1)");
   const int64_t total = numElements(shape);
-  if (total < 1) return (void)c.fail(strCat(c.inputName(0), " has no elements"));
   if (total >= INT32_MAX) return (void)c.unsupported("more than 2^31 elements");
+  if (total < 1) {  // No values, and zeros for what there is place for.
+    for (size_t i = 0; i < c.numOutputs(); ++i) {
+      const bool isCount = i > 0 && i + 1 == c.numOutputs();
+      const Shape own = c.declaredShape(i).value_or(isCount                        ? Shape{1}
+                                                    : i == 0 || c.numOutputs() > 3 ? Shape{0}
+                                                                                   : shape);
+      const ElementType element = i == 0 ? c.element(x) : ElementType::kI32;
+      if (c.wantsOutput(i)) c.outputAs(i, c.full({element, own}, 0), element);
+    }
+    return;
+  }
   Sorted sorted = firstSorted(c, c.reshape(x, {total}), 0, total, /*largest=*/false);
   // Which value of the list each sorted element is, from 1: it grows where an element differs from the one before it.
   Value before = c.gather(sorted.values, c.max(c.sub(counter(c, total, 0, 1), 1.0), c.scalar(0, ElementType::kI32)), 0);
