@@ -122,12 +122,12 @@ __attribute__((target("avx2,fma"))) void runFused(const BrgemmShape& s, const fl
           [](float x, float y, float sum) __attribute__((always_inline)) { return __builtin_fmaf(x, y, sum); });
 }
 
-constexpr int64_t kFewColumns = 16, kFewRows = 11;
+constexpr int64_t kNarrowColumns = 16, kNarrowRows = 11;
 
 /// libxsmm's AVX-512 kernels of so few columns and rows keep several sums of an element, to hide the latency of one;
 /// how many follows from the rows, so that a product would depend on how its rows are cut.
 bool sumsApart(base::CpuLevel cpu, const BrgemmShape& s) {
-  return cpu >= base::CpuLevel::kV4 && s.columns <= kFewColumns && s.rows <= kFewRows;
+  return cpu >= base::CpuLevel::kV4 && s.columns <= kNarrowColumns && s.rows <= kNarrowRows;
 }
 
 /// These shapes, one sum an element.
@@ -172,7 +172,7 @@ Brgemm Brgemm::get(BrgemmShape shape) {
   kernel.loop_ = r.cpu < base::CpuLevel::kV3 ? runPortable : runFused;
   if (r.cpu < base::CpuLevel::kV3) return kernel;
   if (sumsApart(r.cpu, shape)) {
-    static constexpr auto kKernels = fewKernels(std::make_index_sequence<kFewRows>());
+    static constexpr auto kKernels = fewKernels(std::make_index_sequence<kNarrowRows>());
     kernel.loop_ = kKernels[static_cast<size_t>(shape.rows - 1)];
     return kernel;
   }
