@@ -130,7 +130,6 @@ class PartsCompiler {
       result_.stats.phases.push_back(info);
       if (options_.onPhase) options_.onPhase(info);
     }
-    if (result_.explanation.empty()) result_.explanation = std::move(gone_);
     if (!options_.stopAfter.empty()) return std::move(result_);
     pool_.finish();
     program->name = name;
@@ -263,11 +262,7 @@ class PartsCompiler {
     for (auto& [report, text] : piece.reports)
       if (!text.empty()) result_.reports[report] += strCat("== ", name, " ==\n", text);
     if (!piece.ir.empty()) result_.ir += strCat(result_.ir.empty() ? "" : "// -----\n", "// ", name, "\n", piece.ir);
-    // Of a piece in which nothing is left of the node from the start, only what other pieces say matters.
-    if (piece.explanation.size() == 1)
-      gone_ = std::move(piece.explanation);
-    else
-      llvm::append_range(result_.explanation, piece.explanation);
+    llvm::append_range(result_.explanation, piece.explanation);
     llvm::append_range(result_.warnings, piece.warnings);
     CompileStats& all = result_.stats;
     const CompileStats& own = piece.stats;
@@ -293,7 +288,6 @@ class PartsCompiler {
   std::vector<std::pair<std::string, PhaseInfo>> phases_;  ///< Of all pieces together.
   Status failure_;
   CompileResult result_;
-  std::vector<NodeNote> gone_;  ///< What a piece says in which nothing is left of the node that is explained.
 };
 
 PartPlace HolderBuilder::moving(PartPlace whole, uint64_t sliceBytes, uint64_t trips, bool backwards) {

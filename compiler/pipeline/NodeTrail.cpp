@@ -117,7 +117,8 @@ bool NodeTrail::isMine(Operation* op) const {
 Status NodeTrail::begin(ModuleOp module) {
   std::set<std::string> names;
   module.walk([&](Operation* op) {
-    if (isa<ModuleOp, func::FuncOp>(op)) return;  // Their name is the model's.
+    if (isa<ModuleOp, func::FuncOp>(op)) return;   // Their name is the model's.
+    if (isa<func::ReturnOp, YieldOp>(op)) return;  // What ends a body is the node's whose body it is.
     for (const SourceName& source : sourceNames(op->getLoc())) names.insert(source.node);
   });
   if (names.count(node_)) return okStatus();

@@ -176,5 +176,22 @@ TEST_F(PartsOfModels, RefuseWhatTheyCannotHave) {
   EXPECT_EQ(compile(graph(), options).status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(PartsOfModels, ExplainWhatBecameOfALoopAndABranch) {
+  std::string text = with(kModel, "  }\n  %s =", "  } loc(\"turns\")\n  %s =");
+  text = with(text, "  }\n  return %y", "  } loc(\"choice\")\n  return %y");
+  for (auto [node, said] :
+       {std::pair("turns", "a loop on the device"), std::pair("choice", "a branch on the device")}) {
+    CompileOptions options;
+    options.explain = node;
+    auto compiled = compile(graph(text), options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    ASSERT_FALSE(compiled->explanation.empty()) << node;
+    EXPECT_EQ(compiled->explanation[0].phase, "parts");
+    EXPECT_THAT(compiled->explanation[0].text, HasSubstr(said));
+    for (const NodeNote& note : compiled->explanation)
+      EXPECT_THAT(note.text, ::testing::Not(HasSubstr("nothing is left")));
+  }
+}
+
 }  // namespace
 }  // namespace hpu
