@@ -75,7 +75,10 @@ std::vector<Keys> keysLeftBy(const interp::Tensor& mask, bool isF16) {
   return any ? left : std::vector<Keys>();
 }
 
-std::optional<MaskedAttention> matchAttention(SoftmaxOp softmax) {
+/// By the elements of a mask: what keysLeftBy says. Layers share one.
+using KnownMasks = llvm::DenseMap<Attribute, std::vector<Keys>>;
+
+std::optional<MaskedAttention> matchAttention(SoftmaxOp softmax, KnownMasks& known) {
   MaskedAttention found;
   found.softmax = softmax;
   Value x = softmax.getX();
@@ -100,9 +103,14 @@ std::optional<MaskedAttention> matchAttention(SoftmaxOp softmax) {
     for (Value operand : op->getOperands()) {
       const auto type = tensorOf(operand);
       if (operand == next || !isa<AddOp>(op) || type.getRank() == 0 || type.getShape().back() != found.keys) continue;
-      StatusOr<interp::Tensor> mask = interp::tensorOf(constantOf(operand).getValue());
-      if (!mask.ok()) return std::nullopt;
-      const std::vector<Keys> left = keysLeftBy(*mask, type.getElementType().isF16());
+      const ElementsAttr value = constantOf(operand).getValue();
+      auto [at, isNew] = known.try_emplace(value);
+      if (isNew) {
+        StatusOr<interp::Tensor> mask = interp::tensorOf(value);
+        if (!mask.ok()) return std::nullopt;
+        at->second = keysLeftBy(*mask, type.getElementType().isF16());
+      }
+      const std::vector<Keys>& left = at->second;
       if (left.empty()) continue;
       if (isMasked) return std::nullopt;  // Together two masks may leave less than either.
       isMasked = true;
@@ -222,8 +230,9 @@ struct SkipMaskedPass : PassWrapper<SkipMaskedPass, OperationPass<func::FuncOp>>
   void runOnOperation() override {
     SmallVector<SoftmaxOp> all;
     getOperation().walk([&](SoftmaxOp op) { all.push_back(op); });
+    KnownMasks known;
     for (SoftmaxOp op : all)
-      if (auto attention = matchAttention(op))
+      if (auto attention = matchAttention(op, known))
         if (const int64_t rows = bestRows(*attention); rows > 0) split(*attention, rows);
   }
 };
