@@ -72,6 +72,14 @@ Ints integers(const Node& node, const std::string& name) {
   return {};
 }
 
+/// Of a reduction: those of its attribute, or of its second operand.
+Ints axesOf(const Node& node, const std::vector<const HostTensor*>& operands) {
+  Ints axes = integers(node, "axes");
+  for (int64_t k = 0; operands.size() > 1 && k < operands[1]->count(); ++k)
+    axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  return axes;
+}
+
 std::string text(const Node& node, const std::string& name) {
   for (const auto& [own, value] : node.attributes)
     if (auto* string = std::get_if<std::string>(&value); string && own == name) return *string;
@@ -148,9 +156,7 @@ bool hasMoreBitsThanADouble(const Node&, const std::vector<const HostTensor*>& o
 
 bool isReductionOfNothing(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
   if (!node.op.starts_with("Reduce") || operands[0]->count() != 0) return false;
-  Ints axes = integers(node, "axes");
-  for (int64_t k = 0; operands.size() > 1 && k < operands[1]->count(); ++k)
-    axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  const Ints axes = axesOf(node, operands);
   return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
 }
 
@@ -162,9 +168,7 @@ bool isLogSumExp(const Node& node, int64_t, const std::vector<const HostTensor*>
 bool isOfNanAndInfinity(const Node& node, const std::vector<const HostTensor*>& operands, const HostTensor&,
                         int64_t index) {
   const HostTensor& x = *operands[0];
-  Ints axes = integers(node, "axes");
-  for (int64_t k = 0; operands.size() > 1 && k < operands[1]->count(); ++k)
-    axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  const Ints axes = axesOf(node, operands);
   const std::vector<size_t> into = reducedInto(x.type.shape, axes);
   for (int64_t k = 0; k < x.count(); ++k)
     if (into[static_cast<size_t>(k)] == static_cast<size_t>(index) && std::isinf(x.number(k))) return true;
@@ -313,9 +317,7 @@ bool mayLeaveTheRange(const Node& node, const std::vector<const HostTensor*>& op
                       int64_t index) {
   const HostTensor& x = *operands[0];
   if (result.count() == x.count()) return false;
-  Ints axes = integers(node, "axes");
-  if (operands.size() > 1)
-    for (int64_t k = 0; k < operands[1]->count(); ++k) axes.push_back(static_cast<int64_t>(operands[1]->number(k)));
+  const Ints axes = axesOf(node, operands);
   const std::vector<size_t> into = reducedInto(x.type.shape, axes);
   double large = 1, small = 1;
   for (int64_t k = 0; k < x.count(); ++k) {
